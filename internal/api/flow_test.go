@@ -156,14 +156,21 @@ func TestRestartInTheMiddleOfARollout(t *testing.T) {
 // P2: one failure in a wave sends every host back, and each is shown a proof
 // that the agent's own verifier accepts.
 func TestFailureIsProvenToTheOthers(t *testing.T) {
-	w := newWorld(t)
+	t.Run("all of the log", func(t *testing.T) { failureIsProven(t, func(*world) {}) })
+	t.Run("pruned log", func(t *testing.T) { failureIsProven(t, (*world).prune) })
+}
+
+func failureIsProven(t *testing.T, prune func(*world)) {
+	w := newWorld(t, func(o *api.Options) { o.Control.KeepLog = 4 })
 	w.release("r1", plan{hosts: 3, content: "one"})
 	agents := w.agents(3)
 	stop := runAgents(t, agents...)
 	w.until("r1 to converge", func() bool { return w.standing("stable@r1") == "terminal" })
 	stop()
 	first := agents[1].a.Machine.Current
+	prune(w) // of what comes later the past is pruned
 	w.release("r2", plan{hosts: 3, content: "two"})
+	prune(w)
 	follower := agents[1].follower()
 	for _, a := range []*agent{agents[1], agents[2]} {
 		d := a.offered()

@@ -39,9 +39,11 @@ func (w *world) export(s store.Store) (*replay.History, logverify.Anchor) {
 	t := w.t
 	t.Helper()
 	var stream bytes.Buffer
-	out := testkit.Value(replay.NewHistoryWriter(&stream, documents.New(s)))(t)
-	out.Proofs = logverify.Proofs(t.Context(), s)
-	testkit.Value(store.Replay(t.Context(), s, store.Head{}, func(records []event.Record) error { return out.Write(records) }))(t)
+	library := documents.New(s)
+	out := testkit.Value(replay.NewHistoryWriter(&stream, library))(t)
+	begin := testkit.Value(documents.Begin(t.Context(), s))(t)
+	testkit.Must(t, logverify.Export(t.Context(), out, begin, library))
+	testkit.Value(store.Replay(t.Context(), s, begin.Through, func(records []event.Record) error { return out.Write(records) }))(t)
 	testkit.Must(t, out.Close())
 	tr := testkit.Value(replay.ReadHistory(&stream, nil))(t)
 	env := testkit.Value(trust.ParseEnvelope(w.root))(t)

@@ -28,6 +28,8 @@ type Options struct {
 	// Soak is how many changes are made after these, one after the other, 9 or more; in every
 	// tenth the server is killed. 0 is none.
 	Soak int
+	// KeepLog is how long the server keeps the log; empty is its default.
+	KeepLog string
 	// Idle is how long the fleet at rest is watched, at least 1 s.
 	Idle time.Duration
 	// Verify makes agents check every signature, as real ones do.
@@ -157,7 +159,7 @@ func (b *bench) run() error {
 	if err != nil {
 		return err
 	}
-	if b.server, err = startServer(b.ctx, b.o.Exe, b.dir, f.rootFile(), "127.0.0.1:0"); err != nil {
+	if b.server, err = startServer(b.ctx, b.o.Exe, b.dir, f.rootFile(), "127.0.0.1:0", b.o.KeepLog); err != nil {
 		return err
 	}
 	b.watch(b.server)

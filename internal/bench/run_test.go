@@ -127,15 +127,48 @@ func TestSoakIsFlat(t *testing.T) {
 	fiveYears(t, int64(hosts), max(second.LogPerChange, last.LogPerChange), max(second.BlobsPerChange, last.BlobsPerChange))
 }
 
+// TestPrunedSoakIsFlat: a log that is pruned while changes are made, and the server killed in
+// every tenth, is no larger at the end than in the middle. At night it is a week with a change
+// of 1,000 hosts every hour.
+func TestPrunedSoakIsFlat(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a server and its agents")
+	}
+	hosts, changes := soakOf()
+	kept := "60s"
+	if hosts < 1000 { // changes are made in no time
+		changes, kept = 3*changes, "1s"
+	}
+	r, err := bench.Run(t.Context(), bench.Options{Hosts: hosts, Rounds: 1, Soak: changes, Idle: time.Second, KeepLog: kept})
+	testkit.Must(t, err)
+	second, last, end := r.Soak.Second, r.Soak.Last, r.Soak.Changes[changes-1]
+	t.Logf("the log had at most %d KiB, then %d KiB, and begins behind record %d", second.Log>>10, last.Log>>10, end.Pruned)
+	if end.Pruned == 0 {
+		t.Error("nothing was pruned")
+	}
+	for _, c := range []struct {
+		what                string
+		second, last, slack float64
+	}{{"log", float64(second.Log), float64(last.Log), 1.2}, {"goroutines", float64(second.Goroutines), float64(last.Goroutines), 1.2}} {
+		if c.last > c.second*c.slack {
+			t.Errorf("%s: %.2f in the second third, %.2f in the last", c.what, c.second, c.last)
+		}
+	}
+}
+
 // fiveYears holds the model of docs/retention.md: what a change leaves behind is what the
 // soak measured, the rest is measured here, in a store with its index.
 func fiveYears(t *testing.T, measured, logPerChange, blobsPerChange int64) {
 	const (
 		hosts, years = 10_000, 5
-		changes      = years * 52 * 5        // of every host
-		renewals     = years * 365 * 10 / 45 // of every host's certificate: 7 days, renewed after about 4.5
-		absences     = years * 52            // of every host
-		timestamps   = years * 365 * 24
+		days         = years * 365
+		kept         = 115            // days of the log: 90, those between two checkpoints, and some
+		changes      = 1              // a day, of every host
+		renewals     = kept * 10 / 45 // of every host's certificate: 7 days, renewed after about 4.5
+		absences     = kept / 7       // of every host
+		timestamps   = kept * 24
+		checkpoints  = 6
+		checkpoint   = 16 << 10       // of every host, by the state and by the audit
 		content      = 50 * 100 << 20 // of the rollouts that are kept
 		block        = 4096           // that a small blob takes
 	)
@@ -146,11 +179,12 @@ func fiveYears(t *testing.T, measured, logPerChange, blobsPerChange int64) {
 		what  string
 		bytes int64
 	}{
-		{"changes, in the log", hosts * changes * logPerChange / measured},
-		{"changes, documents", hosts * changes * blobsPerChange / measured},
+		{"changes, in the log", hosts * kept * changes * logPerChange / measured},
+		{"changes, documents", hosts * days * changes * blobsPerChange / measured},
 		{"certificates", hosts * renewals * renewal},
 		{"absences", hosts * absences * absence},
 		{"timestamps", timestamps * (stamp + block)},
+		{"checkpoints", checkpoints * hosts * checkpoint},
 		{"content", content},
 	}
 	var sum int64

@@ -39,9 +39,12 @@ type ready struct {
 }
 
 // startServer runs `exe server` and waits until it listens. The caller must stop it.
-func startServer(ctx context.Context, exe, dir, rootFile, listen string) (*server, error) {
-	p, err := sandbox.Start("the server", filepath.Join(dir, "server.log"), exec.Command(exe, "server", "--data", filepath.Join(dir, "server"),
-		"--root", rootFile, "--listen", listen, "--log-level", "warn", "-o", "json"))
+func startServer(ctx context.Context, exe, dir, rootFile, listen, keepLog string) (*server, error) {
+	args := []string{"server", "--data", filepath.Join(dir, "server"), "--root", rootFile, "--listen", listen, "--log-level", "warn", "-o", "json"}
+	if keepLog != "" {
+		args = append(args, "--keep-log", keepLog)
+	}
+	p, err := sandbox.Start("the server", filepath.Join(dir, "server.log"), exec.Command(exe, args...))
 	if err != nil {
 		return nil, err
 	}

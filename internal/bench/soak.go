@@ -38,6 +38,7 @@ type Worn struct {
 	Goroutines int64   `json:"serverGoroutines"`
 	Log        int64   `json:"logBytes"`
 	Blobs      int64   `json:"blobBytes"`
+	Pruned     int64   `json:"logPrunedSequence"` // the record behind which the log begins
 }
 
 // Third sums up changes: the medians of those in which nothing was killed, the least
@@ -49,6 +50,7 @@ type Third struct {
 	Goroutines     int64   `json:"mostServerGoroutines"`
 	LogPerChange   int64   `json:"logBytesPerChange"`
 	BlobsPerChange int64   `json:"blobBytesPerChange"`
+	Log            int64   `json:"mostLogBytes"`
 }
 
 // soak makes the changes of a soak.
@@ -91,6 +93,7 @@ func third(changes []Worn) (t Third) {
 		if !w.Killed {
 			seconds, cpu = append(seconds, w.Seconds), append(cpu, w.CPU)
 		}
+		t.Log = max(t.Log, w.Log)
 		t.PSS, t.Goroutines = min(t.PSS, w.PSS), max(t.Goroutines, w.Goroutines)
 	}
 	t.Seconds, t.CPU = median(seconds), median(cpu)
@@ -117,7 +120,7 @@ func (b *bench) restart() {
 	old.planned.Store(true)
 	old.End(syscall.SIGKILL, stopIn)
 	old.op.Close()
-	next, err := startServer(b.ctx, b.o.Exe, b.dir, b.fleet.rootFile(), strings.TrimPrefix(old.url, "https://"))
+	next, err := startServer(b.ctx, b.o.Exe, b.dir, b.fleet.rootFile(), strings.TrimPrefix(old.url, "https://"), b.o.KeepLog)
 	if err != nil {
 		b.crowd.stop(fmt.Errorf("the server was killed and did not come back: %w", err))
 		return
@@ -138,6 +141,7 @@ func (b *bench) worn() (w Worn, err error) {
 		return w, err
 	}
 	w.Goroutines, w.Log = int64(values["steady_goroutines"]), int64(values["steady_log_bytes"])
+	w.Pruned = int64(values["steady_log_pruned_sequence"])
 	err = filepath.WalkDir(filepath.Join(b.dir, "server", "store", "blobs"), func(_ string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() {
 			return err

@@ -34,8 +34,10 @@ import (
 const maxFindings = 100
 
 type diagnosis struct {
-	OK       bool      `json:"ok"`
-	Records  uint64    `json:"records"`
+	OK      bool   `json:"ok"`
+	Records uint64 `json:"records"`
+	// Pruned is the record behind which the log begins.
+	Pruned   uint64    `json:"pruned,omitempty"`
 	Head     uint64    `json:"head"`
 	Term     uint64    `json:"term"`
 	Findings []finding `json:"findings"`
@@ -142,15 +144,16 @@ func diagnose(ctx context.Context, data string, now clock.Instant) (d diagnosis,
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	library := documents.New(s)
-	log := audit.NewLog(library)
-	d.inventory = documents.NewInventory(library)
-	d.live = server.NewState(library)
-	d.Findings, d.Contradictions, d.Warnings, d.state = []finding{}, []contradiction{}, []string{}, plan.New(library)
+	d.Findings, d.Contradictions, d.Warnings, d.inventory = []finding{}, []contradiction{}, []string{}, documents.NewInventory(library)
+	log, from, err := d.begin(ctx, s, library)
+	if err != nil {
+		return d, err
+	}
 	if b := s.SetBack(); b != nil {
 		d.SetBack = &setBack{Log: b.Log.Seq, Acknowledged: b.Acknowledged.Seq, Reason: b.Reason}
 		d.Findings = append(d.Findings, finding{b.Log.Seq, "S33", "the log was set back: " + b.Reason + "; restore the newest backup, or: steady server safe-mode end --data " + data + " --reason TEXT"})
 	}
-	head, err := store.Replay(ctx, s, store.Head{}, func(records []event.Record) error {
+	head, err := store.Replay(ctx, s, from, func(records []event.Record) error {
 		for i := range records {
 			if err := d.observe(ctx, log, &records[i]); err != nil {
 				return err
@@ -171,6 +174,25 @@ func diagnose(ctx context.Context, data string, now clock.Instant) (d diagnosis,
 	return d, nil
 }
 
+// begin begins where the log does: behind its first record, or behind a checkpoint.
+func (d *diagnosis) begin(ctx context.Context, s store.Store, library *documents.Library) (*audit.Log, store.Head, error) {
+	begin, err := documents.Begin(ctx, s)
+	if err != nil {
+		return nil, store.Head{}, err
+	}
+	if d.live, _, err = begin.Fold(library); err != nil {
+		return nil, store.Head{}, err
+	}
+	expiring, _, err := begin.Fold(library)
+	if err != nil {
+		return nil, store.Head{}, err
+	}
+	d.Pruned, d.state, d.Sources = begin.Through.Seq, expiring.Plan, expiring.Plan.Sources
+	d.inventory.Begin(ctx, &begin)
+	log, err := begin.Auditor(library)
+	return log, begin.Through, err
+}
+
 // contradicts counts what a host reported against itself.
 func (d *diagnosis) contradicts(host string, f finding) {
 	for i := range d.Contradictions {
@@ -188,7 +210,7 @@ func (d *diagnosis) observe(ctx context.Context, log *audit.Log, r *event.Record
 	if err != nil {
 		return err
 	}
-	d.inventory.Observe(ctx, ev)
+	d.inventory.Observe(ctx, r.Seq, ev)
 	if d.live != nil && d.live.Apply(r.Entry) != nil {
 		d.live = nil
 	}
@@ -220,13 +242,13 @@ func (d *diagnosis) found(f finding) {
 
 // documents checks that what the log names is there.
 func (d *diagnosis) documents(ctx context.Context, s store.Blobs, head uint64) error {
-	named, err := d.inventory.Keep(ctx, nil, nil)
+	named, err := d.inventory.Named()
 	if err != nil { // one that names others
 		d.found(finding{head, "S33", "a document that the log names cannot be read: " + err.Error() + "; restore store/blobs from a backup"})
 		return nil
 	}
 	d.Documents = len(named)
-	for _, b := range slices.Sorted(maps.Keys(named)) {
+	for _, b := range named {
 		there, err := s.HasBlob(ctx, b)
 		if err != nil {
 			return err
@@ -326,6 +348,9 @@ func (a *app) showDiagnosis(d diagnosis) {
 	}
 	if d.Unnamed != nil && *d.Unnamed > 0 {
 		a.Printf("%s that nothing names; the server removes those that are older than a day as it runs\n", prose.Count(*d.Unnamed, "blob"))
+	}
+	if d.Pruned > 0 {
+		a.Printf("The log was pruned: it was checked behind record %d, from its checkpoint on\n", d.Pruned)
 	}
 	if d.OK {
 		a.Printf(simulate.Verdict(len(d.Contradictions))+": %d records, chained up to %d, term %d\n", d.Records, d.Head, d.Term)

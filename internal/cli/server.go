@@ -41,6 +41,7 @@ type serverOptions struct {
 	names                  []string
 	heartbeat, tickGap     string
 	retention, hostLife    string
+	keepLog                string
 	hostMetrics            bool
 	log                    agentcmd.Log
 	maxLog                 int64
@@ -82,6 +83,7 @@ line on stdout says when the server listens and where.
 	f.StringVar(&o.heartbeat, "heartbeat", "60s", "how often agents report, 5s to 10m")
 	f.StringVar(&o.tickGap, "max-tick-gap", "500ms", "how long an event may wait for the planner while it is busy")
 	f.StringVar(&o.retention, "retention", plan.DefaultRetention.Age.String(), "how long ended rollouts are kept whole; the last 10 of a channel always are, and no more than the last 50")
+	f.StringVar(&o.keepLog, "keep-log", "2160h", "how long records of the log are kept at least, by the signed timestamps; older ones are removed behind a checkpoint; 0 keeps all")
 	f.StringVar(&o.hostLife, "host-life", "168h", "how long the certificates of hosts last, 1h to 2160h; agents renew them between half and 80 % of it")
 	f.BoolVar(&o.hostMetrics, "host-metrics", false, "measurements of every host in /metrics, not their sums alone")
 	o.log.Flags(f)
@@ -115,6 +117,10 @@ func (o serverOptions) options(a *app) (api.Options, error) {
 	if err != nil || retention == 0 {
 		return api.Options{}, exit.Badf("--retention %s: expected a duration such as 2160h", o.retention)
 	}
+	keepLog, err := clock.ParseDuration(o.keepLog)
+	if err != nil || keepLog != 0 && keepLog < clock.Second {
+		return api.Options{}, exit.Badf("--keep-log %s: expected a duration of 1s or more, such as 2160h, or 0", o.keepLog)
+	}
 	hostLife, err := clock.ParseDuration(o.hostLife)
 	if err != nil || hostLife < clock.Hour || hostLife > 90*clock.Day {
 		return api.Options{}, exit.Badf("--host-life %s: expected a duration from 1h to 2160h", o.hostLife)
@@ -122,11 +128,15 @@ func (o serverOptions) options(a *app) (api.Options, error) {
 	if o.connections.All < 16 || o.connections.PerAddress < 16 {
 		return api.Options{}, exit.Badf("--max-connections %d, --max-connections-per-address %d: expected 16 or more", o.connections.All, o.connections.PerAddress)
 	}
+	collectEvery := clock.Day
+	if keepLog != 0 { // often enough to prune what is old
+		collectEvery = min(collectEvery, max(keepLog/10, 100*clock.Millisecond))
+	}
 	opts := api.Options{
 		Fleet: o.fleet, DataDir: o.data, Listen: o.listen, OperatorListen: o.operatorListen, Names: o.names, MaxLogBytes: o.maxLog, Strict: o.strict, Connections: o.connections,
 		Control: control.Config{
 			Config:  server.Config{Heartbeat: heartbeat, MaxTickGap: gap, Retention: plan.Retention{Age: retention, Keep: plan.DefaultRetention.Keep, Most: plan.DefaultRetention.Most}},
-			Version: agentcmd.Version(), Log: log, HostLife: hostLife.Std(), HostMetrics: o.hostMetrics,
+			Version: agentcmd.Version(), Log: log, HostLife: hostLife.Std(), KeepLog: keepLog, CollectEvery: collectEvery, HostMetrics: o.hostMetrics,
 		},
 	}
 	if err := o.sources.apply(&opts.Control, o.data); err != nil {

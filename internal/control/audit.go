@@ -15,14 +15,13 @@ import (
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/plan"
+	"github.com/steadyfleet/steady/internal/store"
 )
 
 const (
 	// auditShare bounds the audit to one part in so many of a processor: it falls behind in
 	// a large change, says how far, and catches up.
 	auditShare = 10
-	// auditGrants is how many grants of each host it remembers.
-	auditGrants = 8
 	// auditShown is how many findings a status shows.
 	auditShown = 3
 	// auditActor is who pauses a rollout that broke an invariant.
@@ -32,11 +31,16 @@ const (
 )
 
 // auditor holds every committed event against the specification (package audit), beside
-// the reducer and off its path. It is folded from the log's first event: what the
+// the reducer and off its path. It is folded from what the log begins with: what the
 // specification knows is no part of the state that it judges, nor of its snapshots.
 type auditor struct {
-	log       *audit.Log
 	inventory *documents.Inventory
+
+	logMu  sync.Mutex
+	log    *audit.Log
+	wanted *wanted // by somebody who waits for it
+	ended  bool    // it goes no further
+
 	// since is where the log ended as the process began. What breaks up to there is left to
 	// steady doctor: an operator has decided on it since, or nobody can.
 	since uint64
@@ -49,9 +53,17 @@ type auditor struct {
 	found          *prometheus.CounterVec
 }
 
-func newAuditor(c *Control) *auditor {
+func newAuditor(ctx context.Context, c *Control) *auditor {
 	library := documents.New(c.cfg.Store)
-	a := &auditor{log: audit.NewLog(library).Forget(auditGrants), inventory: documents.NewInventory(library), since: c.head.Seq, contradictions: map[string]string{},
+	inventory := documents.NewInventory(library)
+	log, begin, err := auditFrom(ctx, c.cfg.Store, library)
+	if err != nil {
+		c.cfg.Log.Error("the log is not audited; nothing is pruned or collected", "err", err)
+		log = audit.NewLog(library)
+	}
+	inventory.Begin(ctx, &begin)
+	c.pruned.Store(begin.Through.Seq)
+	a := &auditor{log: log.Forget(), seq: begin.Through.Seq, ended: err != nil, inventory: inventory, since: c.head.Seq, contradictions: map[string]string{},
 		found: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "steady", Name: "audit_findings_total",
 			Help: "Invariants that committed events broke since the server began, by invariant and by whether a host reported it against itself."}, []string{"invariant", "of"})}
 	c.cfg.Metrics.MustRegister(a.found, prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "steady", Name: "audit_sequence",
@@ -59,13 +71,28 @@ func newAuditor(c *Control) *auditor {
 	return a
 }
 
+// auditFrom returns the audit of a log where that begins, and what it begins with. The
+// library learns where documents are.
+func auditFrom(ctx context.Context, s store.Store, library *documents.Library) (*audit.Log, documents.Checkpoint, error) {
+	begin, err := documents.Begin(ctx, s)
+	if err == nil {
+		_, _, err = begin.Fold(library)
+	}
+	if err != nil {
+		return nil, documents.Checkpoint{}, err
+	}
+	log, err := begin.Auditor(library)
+	return log, begin, err
+}
+
 // watchLog audits the log while the reducer runs.
 func (c *Control) watchLog(ctx context.Context) {
+	defer c.audit.end()
+	if c.audit.ended {
+		return
+	}
 	var rest time.Duration // that is owed
-	err := c.Follow(ctx, 0, func(records []event.Record) error {
-		if c.audit.seq == 0 && records[0].Seq != 1 {
-			return fmt.Errorf("the log begins at event %d, and the audit needs all of it", records[0].Seq)
-		}
+	err := c.Follow(ctx, c.audit.checked(), func(records []event.Record) error {
 		for i := range records {
 			start := time.Now()
 			if err := c.auditRecord(ctx, &records[i]); err != nil {
@@ -95,8 +122,11 @@ func (c *Control) auditRecord(ctx context.Context, r *event.Record) error {
 	if err != nil {
 		return err
 	}
-	a.inventory.Observe(ctx, ev)
+	a.inventory.Observe(ctx, r.Seq, ev)
+	a.logMu.Lock()
 	found := a.log.ObserveEvent(r.Seq, r.Entry, ev)
+	a.encode()
+	a.logMu.Unlock()
 	a.note(r.Seq, found)
 	if r.Seq <= a.since {
 		return nil
@@ -160,6 +190,9 @@ func (c *Control) AuditWarnings() []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	var out []string
+	if a.isEnded() {
+		out = append(out, "the log is not audited, and neither pruned nor are its blobs collected: the server's log says why; steady doctor --data DATA checks it")
+	}
 	for i, f := range a.findings {
 		text := "an invariant does not hold: " + f
 		if i == len(a.findings)-1 && a.more > 0 {

@@ -30,27 +30,32 @@ type Collected struct {
 // errPutOff says that it is not safe now to say what nothing names.
 var errPutOff = errors.New("the collection of blobs is put off")
 
-// watchBlobs collects blobs while the reducer runs.
-func (c *Control) watchBlobs(ctx context.Context) {
-	for wait := min(collectSoon, c.cfg.CollectEvery); ; {
+// watchStore prunes the log and collects blobs while the reducer runs.
+func (c *Control) watchStore(ctx context.Context) {
+	every := c.cfg.CollectEvery
+	for wait := min(collectSoon, every); ; {
 		select {
 		case <-ctx.Done():
 			return
 		case <-time.After(wait.Std()):
 		}
 		done, err := c.CollectBlobs(ctx)
-		wait = c.cfg.CollectEvery
+		wait = every
 		switch {
 		case ctx.Err() != nil || c.cfg.Store.Err() != nil:
 			return
 		case errors.Is(err, errPutOff):
-			wait = min(collectSoon, c.cfg.CollectEvery)
+			wait = min(collectSoon, every)
 			c.cfg.Log.Debug("blobs are not collected now", "err", err)
 		case err != nil:
 			c.cfg.Log.Error("blobs that nothing names are not collected; steady doctor finds what is missing or damaged", "err", err)
 		}
 		if done.Removed > 0 {
 			c.cfg.Log.Info("removed blobs that nothing names", "blobs", done.Removed, "bytes", done.Bytes, "tooYoung", done.Kept)
+		}
+		// Documents of what is pruned go the next time: a backup of the log may be on its way.
+		if err := c.PruneLog(ctx); err != nil && !errors.Is(err, errPutOff) && ctx.Err() == nil && c.cfg.Store.Err() == nil {
+			c.cfg.Log.Error("the log is not pruned, and grows", "err", err)
 		}
 	}
 }

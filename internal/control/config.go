@@ -55,6 +55,9 @@ type Config struct {
 	// CollectEvery is how often blobs that nothing names are removed, a day by default;
 	// CollectGrace is how long after it was put one stays in any case, a day by default.
 	CollectEvery, CollectGrace clock.Duration
+	// KeepLog is how long records are kept at least, by what is signed; zero keeps them
+	// all. Whether something is to be pruned is asked as often as blobs are collected.
+	KeepLog clock.Duration
 	// HostMetrics has the measurements of every host in the server's metrics, each
 	// under the host's name; the default is their sums over the fleet alone.
 	HostMetrics bool

@@ -60,6 +60,7 @@ type Control struct {
 	ready     readyCache
 	counts    atomic.Pointer[fleetCounts]
 	ending    atomic.Pointer[[]warning.Item] // what ends, as last looked at
+	pruned    atomic.Uint64                  // the record behind which the log begins
 	streams   *streams.Broker
 	audit     *auditor
 	signed    atomic.Pointer[signed] // operators' overrides, for hosts
@@ -76,6 +77,7 @@ type Control struct {
 	stopped                    chan struct{} // closed when Run has ended
 	savers                     sync.WaitGroup
 
+	pruning   sync.Mutex
 	pushing   sync.Mutex // one release at a time
 	pushes    uint64     // that began; of pushing
 	refused   once       // refusals that were logged
@@ -129,7 +131,7 @@ func Open(ctx context.Context, cfg Config) (*Control, error) {
 	} else if err := c.begin(ctx); err != nil {
 		return nil, err
 	}
-	c.audit = newAuditor(c)
+	c.audit = newAuditor(ctx, c)
 	c.publishAll()
 	c.publishCounts(true)
 	return c, nil

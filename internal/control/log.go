@@ -2,16 +2,39 @@ package control
 
 import (
 	"context"
+	"errors"
 
+	"github.com/steadyfleet/steady/internal/control/documents"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/rollout"
 	"github.com/steadyfleet/steady/internal/store"
+	"github.com/steadyfleet/steady/internal/wire"
 )
 
-// Records returns records of the log after a sequence; see store.Log.
+// Begin returns what the log begins with.
+func (c *Control) Begin(ctx context.Context) (documents.Checkpoint, error) {
+	return documents.Begin(ctx, c.cfg.Store)
+}
+
+// Base is what the log begins behind; see store.Log.
+func (c *Control) Base(ctx context.Context) (store.Head, error) { return c.cfg.Store.Base(ctx) }
+
+// Records returns records of the log after a sequence; see store.Log. After zero are those
+// that were not pruned.
 func (c *Control) Records(ctx context.Context, after uint64, limit int) ([]event.Record, error) {
-	return c.cfg.Store.Read(ctx, after, limit)
+	if after == 0 {
+		base, err := c.cfg.Store.Base(ctx)
+		if err != nil {
+			return nil, err
+		}
+		after = base.Seq
+	}
+	records, err := c.cfg.Store.Read(ctx, after, limit)
+	if pruned, is := errors.AsType[*store.PrunedError](err); is {
+		return nil, wire.Refuse(wire.ErrNotFound, "%v; ask for those after %d", err, pruned.Base.Seq)
+	}
+	return records, err
 }
 
 // Manifest returns a manifest that an accepted release lists or listed, with all
@@ -35,7 +58,7 @@ func (c *Control) Follow(ctx context.Context, after uint64, fn func([]event.Reco
 	ctx, stop := c.untilStopping(ctx)
 	defer stop()
 	for {
-		records, err := c.cfg.Store.Read(ctx, after, page)
+		records, err := c.Records(ctx, after, page)
 		if err != nil {
 			return err
 		}

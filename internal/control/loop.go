@@ -105,7 +105,7 @@ func (c *Control) Run(ctx context.Context) error {
 	defer background(ctx, c.watchSources)()
 	defer background(ctx, c.watchOwner)()
 	defer background(ctx, c.watchLog)()
-	defer background(ctx, c.watchBlobs)()
+	defer background(ctx, c.watchStore)()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {

@@ -55,6 +55,8 @@ func newMetrics(c *Control) *metrics {
 		queue("queries", func() int { return len(c.queries) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "steady", Name: "log_sequence", Help: "Sequence of the last entry."},
 			func() float64 { return float64(c.Head().Seq) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "steady", Name: "log_pruned_sequence", Help: "Sequence of the entry behind which the log begins; 0 is all of it."},
+			func() float64 { return float64(c.pruned.Load()) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "steady", Name: "goroutines", Help: "Goroutines of the server's process."},
 			func() float64 { return float64(runtime.NumGoroutine()) }),
 	)

@@ -10,45 +10,47 @@ import (
 	"github.com/steadyfleet/steady/internal/store"
 )
 
-// snapshotFormat names the encoding of a snapshot. A change of what the fold
-// makes of old events needs a new name: then the log is folded once more.
-const snapshotFormat = "steady/control/v7"
-
-// newState sets the state to the one before the first event.
-func (c *Control) newState() {
-	c.trust = documents.NewTrust(c.library)
-	c.state = server.NewState(c.library, c.trust)
+// fromStart sets the state to what the log begins with.
+func (c *Control) fromStart(ctx context.Context) (store.Head, error) {
+	begin, err := documents.Begin(ctx, c.cfg.Store)
+	if err == nil {
+		c.state, c.trust, err = begin.Fold(c.library)
+	}
+	return begin.Through, err
 }
 
-// fromSnapshot sets the state to the newest snapshot of this format, or to the
-// one before the first event, and returns where the log goes on from.
+// fromSnapshot sets the state to the newest snapshot of this format, or to what the log
+// begins with, and returns where the log goes on from.
 func (c *Control) fromSnapshot(ctx context.Context) (store.Head, error) {
-	c.newState()
 	snap, err := c.cfg.Store.LatestSnapshot(ctx)
+	base, failed := c.cfg.Store.Base(ctx)
 	switch {
+	case failed != nil:
+		return store.Head{}, failed
 	case errors.Is(err, store.ErrNotFound):
-		return store.Head{}, nil
+		return c.fromStart(ctx)
 	case errors.Is(err, store.ErrCorrupt):
 		c.cfg.Log.Warn("every snapshot is damaged; folding the log from its start", "err", err)
-		return store.Head{}, nil
+		return c.fromStart(ctx)
 	case err != nil:
 		return store.Head{}, fmt.Errorf("read the newest snapshot: %w", err)
-	case snap.Format != snapshotFormat:
+	case snap.At.Seq < base.Seq:
+		c.cfg.Log.Warn("the newest snapshot is older than the log; folding that from its start", "at", snap.At.Seq, "begins", base.Seq)
+		return c.fromStart(ctx)
+	case snap.Format != documents.StateFormat:
 		c.cfg.Log.Info("the newest snapshot is of another version; folding the log from its start", "format", snap.Format)
-		return store.Head{}, nil
+		return c.fromStart(ctx)
 	}
 	if len(snap.Skipped) > 0 {
 		c.cfg.Log.Warn("newer snapshots are damaged", "at", snap.Skipped)
 	}
-	if err := c.state.Restore(snap.Body); err != nil {
-		if !errors.Is(err, server.ErrOtherFolds) {
-			return store.Head{}, fmt.Errorf("restore the snapshot at %d: %w", snap.At.Seq, err)
-		}
+	at := documents.Checkpoint{Through: snap.At, State: snap.Body}
+	c.state, c.trust, err = at.Fold(c.library)
+	if errors.Is(err, server.ErrOtherFolds) {
 		c.cfg.Log.Info("folding the log from its start", "err", err)
-		c.newState()
-		return store.Head{}, nil
+		return c.fromStart(ctx)
 	}
-	return snap.At, nil
+	return snap.At, err
 }
 
 func (c *Control) takeSnapshot() (store.Snapshot, error) {
@@ -57,7 +59,7 @@ func (c *Control) takeSnapshot() (store.Snapshot, error) {
 		return store.Snapshot{}, fmt.Errorf("encode the state: %w", err)
 	}
 	at := store.Head{Seq: c.head.Seq, Term: c.recordTerm, Hash: c.head.Hash}
-	return store.Snapshot{At: at, Format: snapshotFormat, Body: body}, nil
+	return store.Snapshot{At: at, Format: documents.StateFormat, Body: body}, nil
 }
 
 // maybeSnapshot saves the state when enough was appended. Encoding it holds the

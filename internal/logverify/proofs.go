@@ -16,17 +16,14 @@ type Blobs interface {
 	Blob(ctx context.Context, d digest.Digest) ([]byte, error)
 }
 
-// Proofs returns what history.Writer asks for each record: the signed documents
-// that the record is the first to name. What hosts run is not among them.
-func Proofs(ctx context.Context, from Blobs) func(*event.Record) ([][]byte, error) {
-	p := &proofs{ctx: ctx, from: from, sent: map[digest.Digest]bool{}}
-	return func(r *event.Record) ([][]byte, error) {
-		p.out = nil
-		if err := p.record(r); err != nil {
-			return nil, fmt.Errorf("documents of record %d: %w", r.Seq, err)
-		}
-		return p.out, nil
+// of returns the signed documents that a record is the first to name. What hosts run is
+// not among them.
+func (p *proofs) of(r *event.Record) ([][]byte, error) {
+	p.out = nil
+	if err := p.record(r); err != nil {
+		return nil, fmt.Errorf("documents of record %d: %w", r.Seq, err)
 	}
+	return p.out, nil
 }
 
 type proofs struct {

@@ -42,10 +42,15 @@ func (s *signed) root(ev event.RootTrusted) error {
 	if err != nil {
 		return err
 	}
+	return s.follow(ev.Version, env)
+}
+
+// follow trusts the next root, or the first.
+func (s *signed) follow(version uint64, env []byte) error {
 	if s.begun {
 		next, err := s.check.Root(env)
 		if err != nil {
-			return fmt.Errorf("root %d: %w", ev.Version, err)
+			return fmt.Errorf("root %d: %w", version, err)
 		}
 		return s.with(next)
 	}

@@ -58,7 +58,8 @@ type Finding struct {
 // chain ends it, since nothing behind it is the log any more.
 type Report struct {
 	Head       store.Head
-	Roots      int // of the chain of roots, each signed by the one before
+	Pruned     uint64 // the record behind which the log begins: what lies before was not checked
+	Roots      int    // of the chain of roots, each signed by the one before
 	Releases   int
 	Overrides  int
 	Hosts      int
@@ -83,6 +84,9 @@ type checker struct {
 	told   map[string]bool // hosts in Contradictions
 	log    *audit.Log
 	lib    *documents.Library
+
+	history *replay.History
+	joined  bool // a record names the checkpoint that the log begins with
 }
 
 // Documents gives the documents of a history.
@@ -97,7 +101,15 @@ func Verify(t *replay.History, a Anchor) (*Report, error) {
 	blobs := shelf(t.Blobs)
 	lib := documents.New(blobs)
 	c := &checker{report: &Report{Findings: []Finding{}, Contradictions: []Finding{}}, told: map[string]bool{}, hosts: map[string]*chained{},
-		signed: &signed{blobs: blobs, pinned: a.Root}, log: audit.NewLog(lib), lib: lib}
+		signed: &signed{blobs: blobs, pinned: a.Root}, log: audit.NewLog(lib), lib: lib, history: t}
+	if t.Begins != nil {
+		if err := c.begin(Begin(t)); err != nil {
+			return nil, fmt.Errorf("the checkpoint that the log begins with: %w", err)
+		}
+		if at := c.report.Head; a.Head.Seq == at.Seq && a.Head.Hash != at.Hash {
+			c.found(at.Seq, "chain", errors.New("its hash is not the one that was seen before: the log was rewritten up to here"))
+		}
+	}
 	for i := range t.Records {
 		r := &t.Records[i]
 		head, err := store.Verify(c.report.Head, t.Records[i:i+1])
@@ -114,6 +126,9 @@ func Verify(t *replay.History, a Anchor) (*Report, error) {
 	}
 	if a.Head.Seq > c.report.Head.Seq && len(c.report.Findings) == 0 {
 		c.found(c.report.Head.Seq, "chain", fmt.Errorf("the log ends here and was seen to reach record %d before", a.Head.Seq))
+	}
+	if t.Begins != nil && !c.joined {
+		c.found(t.Begins.Seq, "chain", errors.New("no record names the checkpoint that the log begins with"))
 	}
 	c.ends()
 	return c.report, nil
@@ -145,6 +160,8 @@ func (c *checker) record(r *event.Record) {
 	case event.OverrideAccepted:
 		c.found(r.Seq, "signature", c.signed.override(ev))
 		c.report.Overrides++
+	case event.LogCheckpoint:
+		c.found(r.Seq, "chain", c.checkpoint(ev))
 	case event.WavePromoted:
 		c.report.Promotions++
 	}

@@ -23,11 +23,22 @@ const HistoryFormat = "steady/history/v1"
 // maxLine bounds one line: a manifest of a large fleet is the longest.
 const maxLine = 256 << 20
 
-// History is a log from its start with the manifests that its events name, which is all
+// Beginning is what a log that was pruned begins with: the record that it begins behind, and
+// the documents of a checkpoint of it; see event.LogCheckpoint.
+type Beginning struct {
+	Seq   uint64          `json:"seq"`
+	Term  uint64          `json:"term"`
+	Hash  []byte          `json:"hash"`
+	State json.RawMessage `json:"state"`
+	Audit json.RawMessage `json:"audit"`
+}
+
+// History is a log from where it begins with the manifests that its events name, which is all
 // that a fold of it reads, and with the documents that prove it. It is one stream of JSON
 // lines, which a server hands out, a file keeps, a replay reads and an audit checks. It
 // is plan.Documents.
 type History struct {
+	Begins    *Beginning // nil: with the first record
 	Records   []event.Record
 	Manifests map[digest.Digest]*rollout.Manifest
 	// Blobs holds what proves the log; a fold does not read it.
@@ -44,10 +55,11 @@ func (h *History) Manifest(d digest.Digest) (*rollout.Manifest, error) {
 
 // line is one line of the stream; one of its fields is set.
 type line struct {
-	Format   string    `json:"format,omitempty"`
-	Manifest *manifest `json:"manifest,omitempty"`
-	Event    *record   `json:"event,omitempty"`
-	Blob     []byte    `json:"blob,omitempty"`
+	Format   string     `json:"format,omitempty"`
+	Begins   *Beginning `json:"begins,omitempty"`
+	Manifest *manifest  `json:"manifest,omitempty"`
+	Event    *record    `json:"event,omitempty"`
+	Blob     []byte     `json:"blob,omitempty"`
 	// End is the sequence of the last event: a stream without it was cut off.
 	End *uint64 `json:"end,omitempty"`
 }
@@ -93,6 +105,26 @@ func NewHistoryWriter(w io.Writer, docs plan.Documents) (*HistoryWriter, error) 
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
 	return &HistoryWriter{enc: enc, docs: docs, sent: map[digest.Digest]bool{}}, enc.Encode(line{Format: HistoryFormat})
+}
+
+// Begin says what a log that was pruned begins with, ahead of all records, with the
+// manifests that it names and the documents that prove what it says.
+func (w *HistoryWriter) Begin(b *Beginning, manifests []digest.Digest, proofs [][]byte) error {
+	if err := w.enc.Encode(line{Begins: b}); err != nil {
+		return err
+	}
+	w.last = b.Seq
+	for _, d := range manifests {
+		if err := w.manifest(d); err != nil {
+			return err
+		}
+	}
+	for _, blob := range proofs {
+		if err := w.enc.Encode(line{Blob: blob}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Write adds records, which must follow those before.
@@ -194,6 +226,11 @@ func ReadHistory(r io.Reader, progress func(events int)) (*History, error) {
 		switch {
 		case n == 1 && l.Format != HistoryFormat:
 			return nil, fmt.Errorf("this is no history in the format %s; expected what steady audit export writes", HistoryFormat)
+		case l.Begins != nil:
+			if h.Begins != nil || len(h.Records) > 0 || len(l.Begins.Hash) != 32 {
+				return nil, fmt.Errorf("line %d of the history: it begins twice, or behind no record", n)
+			}
+			h.Begins = l.Begins
 		case l.Manifest != nil:
 			m := l.Manifest
 			if m.Header == nil {
@@ -210,7 +247,7 @@ func ReadHistory(r io.Reader, progress func(events int)) (*History, error) {
 				progress(len(h.Records))
 			}
 		case l.End != nil:
-			if *l.End != uint64(len(h.Records)) {
+			if *l.End != h.End() {
 				return nil, ErrCut
 			}
 			return h, nil
@@ -223,8 +260,8 @@ func ReadHistory(r io.Reader, progress func(events int)) (*History, error) {
 }
 
 func (h *History) add(r *record) error {
-	if r.Seq != uint64(len(h.Records))+1 {
-		return fmt.Errorf("the history has event %d where %d is expected: it must begin with the first and have no gap", r.Seq, len(h.Records)+1)
+	if r.Seq != h.End()+1 {
+		return fmt.Errorf("the history has event %d where %d is expected: it must begin with the first or a checkpoint, and have no gap", r.Seq, h.End()+1)
 	}
 	rec := event.Record{Seq: r.Seq, Term: r.Term, Entry: event.Entry{At: r.At, Type: r.Type, Subject: r.Subject,
 		Incarnation: r.Incarnation, HostSeq: r.HostSeq, Body: r.Body}}

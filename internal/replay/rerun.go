@@ -131,7 +131,10 @@ func Rerun(h *History, c *Change, o Options) (*Outcome, error) {
 
 // begin folds what is taken as it was.
 func (x *rerun) begin(units []*unit, model forecast.Model) error {
-	last := &unit{}
+	last := &unit{last: x.h.Base()}
+	if len(x.units) > 0 && last.last > 0 {
+		last.at, last.term = x.units[0].at, x.units[0].term
+	}
 	for _, last = range units {
 		x.note(last)
 	}

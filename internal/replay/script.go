@@ -71,7 +71,11 @@ func (m *scripted) script(name string, d digest.Digest) *script {
 // of them.
 func survey(h *History, dropped []uint64) (*scripted, *plan.State, error) {
 	m := &scripted{scripts: map[activation]*script{}, offers: map[string]offer{}}
-	s, seq := plan.New(h), uint64(0)
+	s, err := h.start(h)
+	if err != nil {
+		return nil, nil, err
+	}
+	seq := h.Base()
 	s.Watch(func(e event.Entry, ev event.Event) {
 		seq++
 		switch ev := ev.(type) {

@@ -80,7 +80,7 @@ type histories struct{ *store }
 // LastAbout implements identity.Histories for hosts, whose own events are all that a
 // report is compared with: those have the host as their subject.
 func (l histories) LastAbout(_ context.Context, subject event.Subject, limit int) (out []event.Record, _ error) {
-	for i := len(l.entries) - 1; i >= 0 && len(out) < limit; i-- {
+	for i := len(l.entries) - 1; i >= l.base().n && len(out) < limit; i-- {
 		if l.entries[i].Subject == subject {
 			out = append(out, event.Record{Entry: l.entries[i], Seq: uint64(i) + 1})
 		}
@@ -123,7 +123,7 @@ func (t *checker) oneHistory(s *server, a *agent, upTo uint64) {
 	if s.state.Hosts[a.name].Forked {
 		return
 	}
-	for i := range s.w.log.entries {
+	for i := s.w.log.base().n; i < len(s.w.log.entries); i++ { // what was pruned no report is compared with
 		e := &s.w.log.entries[i]
 		if e.Host() != a.name || e.HostSeq == 0 || e.HostSeq > upTo || e.Incarnation != a.inc {
 			continue

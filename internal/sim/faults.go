@@ -125,6 +125,7 @@ func (p *planning) all() {
 	p.drifts()
 	p.ends()
 	p.setBacks()
+	p.prunes()
 	p.rotations()
 	p.liars()
 	w.modelled = w.modelled && !w.lying // what liars report by no machine, the two may follow to different ends

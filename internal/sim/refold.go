@@ -53,14 +53,17 @@ func (s *server) agrees() {
 	}
 }
 
-// refold compares a state of the whole log with what that folds to.
+// refold compares a state of the whole log with what that folds to, and with what it
+// would if it had not been pruned.
 func (l *store) refold(live *plan.State) error {
-	fresh, err := l.fold()
-	if err != nil {
-		return err
-	}
-	if differs := differ(live, fresh); differs != "" {
-		return fmt.Errorf("%s is not what the log folds to", differs)
+	for _, b := range append([]base{{}}, l.bases...) {
+		fresh, err := l.foldFrom(b)
+		if err != nil {
+			return err
+		}
+		if differs := differ(live, fresh); differs != "" {
+			return fmt.Errorf("%s is not what the log folds to behind event %d", differs, b.n)
+		}
 	}
 	return nil
 }

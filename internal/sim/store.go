@@ -22,9 +22,10 @@ type store struct {
 	audit   *audit.Log
 	second  *plan.State // is folded beside the leader's; nil while it has to be made
 	term    uint64
-	batches []int // where each ends: a backup holds whole ones
-	whole   int   // how much of it a backup has at least
-	cut     bool  // it was put back to a backup
+	batches []int  // where each ends: a backup holds whole ones
+	whole   int    // how much of it a backup has at least
+	cut     bool   // it was put back to a backup
+	bases   []base // what it was pruned to, the newest last; backups have their own
 	// processes counts those that ever led, also under a log that was put back.
 	processes int
 	// acknowledged is how long the log was when an append was last answered: its anchor.
@@ -108,24 +109,41 @@ func (l *store) fromBytes() bool { return l.w.cfg.Seed%8 == 0 }
 
 // fold builds the state that the log stands for.
 func (l *store) fold() (*plan.State, error) {
+	return l.foldFrom(l.base())
+}
+
+func (l *store) foldFrom(b base) (*plan.State, error) {
 	s := plan.New(l.w.docs)
-	for i, e := range l.entries {
-		if err := s.ApplyEvent(e, l.events[i]); err != nil {
+	if b.state != nil {
+		var err error
+		if s, err = plan.Restore(b.state, l.w.docs); err != nil {
+			return nil, err
+		}
+	}
+	for i := b.n; i < len(l.entries); i++ {
+		if err := s.ApplyEvent(l.entries[i], l.events[i]); err != nil {
 			return nil, fmt.Errorf("entry %d: %w", i+1, err)
 		}
 	}
 	return s, nil
 }
 
-// facts reads the first n entries from the start.
+// facts reads the first n entries.
 func (l *store) facts(n int) (*oracle.Facts, error) {
-	f := oracle.New(l.w.docs)
-	for i := range n {
-		if err := f.Apply(l.entries[i], l.events[i]); err != nil {
+	b := l.base()
+	if n < b.n { // of a server that was replaced before
+		b = base{}
+	}
+	log, err := l.auditFrom(b)
+	if err != nil {
+		return nil, err
+	}
+	for i := b.n; i < n; i++ {
+		if err := log.Apply(l.entries[i], l.events[i]); err != nil {
 			return nil, fmt.Errorf("event %d: %w", i+1, err)
 		}
 	}
-	return f, nil
+	return log.Facts, nil
 }
 
 // truncate throws away all after the batch that the nth entry is in, with the anchor.
@@ -136,8 +154,6 @@ func (l *store) truncate(n int) {
 	l.entries, l.events, l.terms = l.entries[:n:n], l.events[:n:n], l.terms[:n:n]
 	l.cut, l.second = true, nil
 	l.acknowledged = n
-	l.audit = audit.NewLog(l.w.docs)
-	for i := range n {
-		l.audit.ObserveEvent(uint64(i)+1, l.entries[i], l.events[i])
-	}
+	l.bases = slices.DeleteFunc(l.bases, func(b base) bool { return b.made > n })
+	l.auditAgain()
 }

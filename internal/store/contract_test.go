@@ -56,6 +56,7 @@ func contract(t *testing.T, e engine) {
 		{"ReadBudget", testReadBudget},
 		{"About", testAbout},
 		{"AboutDamage", testAboutDamage},
+		{"Prune", testPrune},
 		{"Wait", testWait},
 		{"S31Fencing", testS31Fencing},
 		{"S31ConcurrentLeaders", testS31ConcurrentLeaders},
@@ -118,7 +119,7 @@ func (s *suite) wantErr(err, want error) {
 	s.Helper()
 	for _, e := range []error{
 		store.ErrInvalid, store.ErrFenced, store.ErrConflict, store.ErrDuplicate, store.ErrFull, store.ErrBusy,
-		store.ErrBroken, store.ErrCorrupt, store.ErrNotFound, store.ErrClosed, context.Canceled,
+		store.ErrBroken, store.ErrCorrupt, store.ErrPruned, store.ErrNotFound, store.ErrClosed, context.Canceled,
 	} {
 		if got := errors.Is(err, e); got != (e == want) {
 			s.Fatalf("got error %v; want %v", err, want)

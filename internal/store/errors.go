@@ -23,6 +23,8 @@ var (
 	ErrBroken = errors.New("the store is broken: the process must restart")
 	// ErrSetBack: the log lacks what was acknowledged; see SetBack.
 	ErrSetBack = errors.New("the log was set back: it lacks what was acknowledged")
+	// ErrPruned: the log begins later; see PrunedError.
+	ErrPruned = errors.New("pruned")
 	// ErrCorrupt: what was read is not what was written.
 	ErrCorrupt = errors.New("corrupt")
 	// ErrNotFound: there is no such thing.
@@ -73,6 +75,17 @@ func (e *DuplicateError) Error() string {
 
 // Is makes every DuplicateError match ErrDuplicate.
 func (e *DuplicateError) Is(target error) bool { return target == ErrDuplicate }
+
+// PrunedError says what the log begins behind where earlier records were asked for. It
+// matches ErrPruned.
+type PrunedError struct{ Base Head }
+
+func (e *PrunedError) Error() string {
+	return fmt.Sprintf("the log begins behind record %d: the earlier ones were %v", e.Base.Seq, ErrPruned)
+}
+
+// Is makes every PrunedError match ErrPruned.
+func (e *PrunedError) Is(target error) bool { return target == ErrPruned }
 
 // ChainError names the first record that does not continue the chain. It
 // matches ErrCorrupt.

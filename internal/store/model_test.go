@@ -17,6 +17,7 @@ type model struct {
 	term    uint64
 	entries []event.Entry
 	terms   []uint64
+	base    store.Head // what was pruned
 }
 
 // append says what the contract wants of an append, and does it.
@@ -88,6 +89,25 @@ func testModel(t *testing.T, s *suite) {
 					rt.Fatalf("append returned %+v", h)
 				}
 			},
+			"prune": func(rt *rapid.T) {
+				n := rapid.IntRange(0, len(m.entries)).Draw(rt, "through")
+				if uint64(n) < m.base.Seq {
+					return
+				}
+				through := m.base
+				for i := int(m.base.Seq); i < n; i++ {
+					through = store.Head{Seq: through.Seq + 1, Term: m.terms[i], Hash: store.Hash(through.Hash, through.Seq+1, m.terms[i], m.entries[i])}
+				}
+				var want error
+				if n == 0 || n == len(m.entries) {
+					want = store.ErrInvalid
+				}
+				if err := rapid.SampledFrom(handles).Draw(rt, "handle").Prune(t.Context(), m.term, through); !errors.Is(err, want) {
+					rt.Fatalf("prune through %d of %d: %v; want %v", n, len(m.entries), err, want)
+				} else if err == nil {
+					m.base = through
+				}
+			},
 			"": func(rt *rapid.T) { m.compare(t, rt, rapid.SampledFrom(handles).Draw(rt, "reader")) },
 		})
 	})
@@ -96,7 +116,10 @@ func testModel(t *testing.T, s *suite) {
 // compare checks the whole log against the model.
 func (m *model) compare(t *testing.T, rt *rapid.T, st store.Store) {
 	var records []event.Record
-	end, err := store.Replay(t.Context(), st, store.Head{}, func(page []event.Record) error {
+	if base, err := st.Base(t.Context()); err != nil || base != m.base {
+		rt.Fatalf("the log begins behind %+v, %v; want %+v", base, err, m.base)
+	}
+	end, err := store.Replay(t.Context(), st, m.base, func(page []event.Record) error {
 		records = append(records, page...)
 		return nil
 	})
@@ -105,10 +128,11 @@ func (m *model) compare(t *testing.T, rt *rapid.T, st store.Store) {
 	if err != nil || head.Term != m.term || head.Seq != end.Seq || head.Hash != end.Hash {
 		rt.Fatalf("head %+v, %v; the log ends at %+v, the model is of term %d", head, err, end, m.term)
 	}
-	if len(records) != len(m.entries) {
-		rt.Fatalf("%d records; want %d", len(records), len(m.entries))
+	if len(records)+int(m.base.Seq) != len(m.entries) {
+		rt.Fatalf("%d records behind %d; want %d", len(records), m.base.Seq, len(m.entries))
 	}
 	for i, r := range records {
+		i += int(m.base.Seq)
 		if store.Hash([32]byte{}, 0, 0, r.Entry) != store.Hash([32]byte{}, 0, 0, m.entries[i]) || r.Term != m.terms[i] {
 			rt.Fatalf("record %d is %+v; want %+v under %d", i+1, r, m.entries[i], m.terms[i])
 		}

@@ -74,17 +74,28 @@ type Log interface {
 	// Read returns records with Seq > after, in order, at most limit (1 to
 	// MaxRead) and about ReadBudget bytes. Only an empty result means the end.
 	// Reads check that none is missing and that each follows from the one before
-	// it: else ErrCorrupt (a *ChainError), and ErrBroken from then on.
+	// it: else ErrCorrupt (a *ChainError), and ErrBroken from then on. Of records that were
+	// pruned it is ErrPruned (a *PrunedError).
 	Read(ctx context.Context, after uint64, limit int) ([]event.Record, error)
 
 	// ReadAbout returns records with Seq > after that are about a subject, as
 	// event.About says, in order, at most limit (1 to MaxRead) and about
-	// ReadBudget bytes. Only an empty result means the end.
+	// ReadBudget bytes. Only an empty result means the end. What was pruned is not among
+	// them, nor among those of LastAbout.
 	ReadAbout(ctx context.Context, subject event.Subject, after uint64, limit int) ([]event.Record, error)
 
 	// LastAbout returns the last records that are about a subject, newest first, at
 	// most limit (1 to MaxRead) and about ReadBudget bytes.
 	LastAbout(ctx context.Context, subject event.Subject, limit int) ([]event.Record, error)
+
+	// Prune removes the records up to one of the log that is not its end, oldest first and
+	// some at a time: appends go on meanwhile. What ends early, at a crash as well, leaves a
+	// log that begins in between. The chains of hosts go on where they were. Errors:
+	// ErrSetBack, ErrFenced, ErrInvalid if there is no such record, and those of writing.
+	Prune(ctx context.Context, term uint64, through Head) error
+
+	// Base is what the log begins behind: the last record that was pruned, or the zero Head.
+	Base(ctx context.Context) (Head, error)
 
 	// Wait returns the head as soon as its Seq or its Term is greater than
 	// that of known. Appends by other processes are noticed within a second.

@@ -115,7 +115,11 @@ func (h *Handler) scan(ctx context.Context, f filter, limit int, page *operator.
 func (h *Handler) tail(ctx context.Context, f filter, limit int, page *operator.EventPage) error {
 	end := h.c.Head().Seq
 	if len(f) == 0 {
-		page.Next = end - min(end, uint64(limit))
+		base, err := h.c.Base(ctx)
+		if err != nil {
+			return err
+		}
+		page.Next = max(end-min(end, uint64(limit)), base.Seq)
 		return h.scan(ctx, f, limit, page)
 	}
 	page.Next = end

@@ -1,9 +1,11 @@
 package operations
 
 import (
+	"errors"
 	"net/http"
 	"time"
 
+	"github.com/steadyfleet/steady/internal/control/documents"
 	"github.com/steadyfleet/steady/internal/logverify"
 	"github.com/steadyfleet/steady/internal/replay"
 )
@@ -20,11 +22,13 @@ func (h *Handler) history(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/jsonl")
 	w.Header().Set("Cache-Control", "no-store")
 	end := h.c.Head().Seq
-	out, err := replay.NewHistoryWriter(w, h.c)
-	if err == nil {
-		out.Proofs = logverify.Proofs(r.Context(), h.c)
+	library := documents.New(h.c)
+	out, err := replay.NewHistoryWriter(w, library)
+	begin, failed := h.c.Begin(r.Context())
+	if err = errors.Join(err, failed); err == nil {
+		err = logverify.Export(r.Context(), out, begin, library)
 	}
-	for after := uint64(0); err == nil && after < end; {
+	for after := begin.Through.Seq; err == nil && after < end; {
 		_ = rc.SetWriteDeadline(time.Now().Add(time.Minute)) // of each page
 		records, failed := h.c.Records(r.Context(), after, int(min(1000, end-after)))
 		if err = failed; err != nil || len(records) == 0 {

@@ -232,7 +232,7 @@ func (a verbs) begin(ctx context.Context, f *forecast.Fleet, p *release.Plans, s
 	if err != nil {
 		return err
 	}
-	s, err := replay.Fold(h, h, uint64(len(h.Records)))
+	s, err := replay.Fold(h, h, h.End())
 	if err != nil {
 		return err
 	}

@@ -134,8 +134,8 @@ func (a verbs) replay(ctx context.Context, o replayOptions) error {
 // moment is the event after which to look; by default the last.
 func (o *replayOptions) moment(h *replay.History) (uint64, error) {
 	switch {
-	case o.hasSeq && o.seq > uint64(len(h.Records)):
-		return 0, exit.Badf("--seq %d: the log ends with event %d", o.seq, len(h.Records))
+	case o.hasSeq && o.seq > h.End():
+		return 0, exit.Badf("--seq %d: the log ends with event %d", o.seq, h.End())
 	case o.hasSeq:
 		return o.seq, nil
 	case o.at != "":
@@ -145,7 +145,7 @@ func (o *replayOptions) moment(h *replay.History) (uint64, error) {
 		}
 		return replay.Before(h, clock.FromTime(t)), nil
 	}
-	return uint64(len(h.Records)), nil
+	return h.End(), nil
 }
 
 // change reads the flags that say what is otherwise.
@@ -192,8 +192,8 @@ func (a verbs) between(h *replay.History, text string) error {
 	low, high, _ := strings.Cut(text, "..")
 	n, err := strconv.ParseUint(low, 10, 63)
 	m, failed := strconv.ParseUint(high, 10, 63)
-	if err != nil || failed != nil || n > m || m > uint64(len(h.Records)) {
-		return exit.Badf("--diff %q: expected N..M with N before M; the log ends with event %d", text, len(h.Records))
+	if err != nil || failed != nil || n > m || m > h.End() {
+		return exit.Badf("--diff %q: expected N..M with N before M; the log ends with event %d", text, h.End())
 	}
 	var views [2]replay.View
 	for i, seq := range []uint64{n, m} {

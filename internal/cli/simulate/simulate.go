@@ -82,9 +82,12 @@ func fromFolder(ctx context.Context, data string) (_ *replay.History, err error)
 	library := documents.New(s)
 	go func() {
 		w, err := replay.NewHistoryWriter(pw, library)
+		begin, failed := documents.Begin(ctx, s)
+		if err = errors.Join(err, failed); err == nil {
+			err = logverify.Export(ctx, w, begin, library)
+		}
 		if err == nil {
-			w.Proofs = logverify.Proofs(ctx, s)
-			_, err = store.Replay(ctx, s, store.Head{}, func(records []event.Record) error { return w.Write(records) })
+			_, err = store.Replay(ctx, s, begin.Through, func(records []event.Record) error { return w.Write(records) })
 		}
 		if err == nil {
 			err = w.Close()
@@ -106,8 +109,11 @@ func save(path string, h *replay.History) (err error) {
 	if err != nil {
 		return err
 	}
-	if len(h.Blobs) > 0 {
-		w.Proofs = logverify.Proofs(context.Background(), logverify.Documents(h))
+	if h.Begins != nil || len(h.Blobs) > 0 {
+		blobs := logverify.Documents(h)
+		if err := logverify.Export(context.Background(), w, logverify.Begin(h), documents.New(blobs)); err != nil {
+			return err
+		}
 	}
 	if err := w.Write(h.Records); err != nil {
 		return err

@@ -165,6 +165,9 @@ var messages = []message{
 	row(func(v event.LogRestored) string {
 		return fmt.Sprintf("the log was set back: it had its events up to %d, those up to %d are in no record of the server but this host's own", v.From, v.To)
 	}),
+	row(func(v event.LogCheckpoint) string {
+		return fmt.Sprintf("checkpoint of the log up to record %d: when it is old enough, those records are removed", v.Through)
+	}),
 	row(func(v event.SafeModeEnded) string {
 		missing := ""
 		if v.Acknowledged > v.Logged {

@@ -18,11 +18,6 @@ import (
 	"github.com/steadyfleet/steady/internal/wire"
 )
 
-// Histories gives the last records about a host, newest first.
-type Histories interface {
-	LastAbout(ctx context.Context, subject event.Subject, limit int) ([]event.Record, error)
-}
-
 // Failed is a host that failed in a manifest, with what ties its events to it.
 type Failed struct {
 	Name        string
@@ -30,6 +25,7 @@ type Failed struct {
 	Incarnation uint64
 	EventKey    []byte
 	TokenDoc    digest.Digest
+	chain       identity.Chain // as the log begins
 }
 
 // Prover shows hosts why they are to go back. It keeps the proofs of the
@@ -38,17 +34,19 @@ type Failed struct {
 type Prover struct {
 	fleet   string
 	library *Library
-	log     Histories
+	log     Log
 	warn    *slog.Logger
 
-	mu   sync.Mutex
-	kept map[digest.Digest][]wire.FailureProof
+	mu    sync.Mutex
+	kept  map[digest.Digest][]wire.FailureProof
+	begin map[string]Failed // hosts as the log begins
+	base  uint64            // the record that this is of
 }
 
 const maxProofs = 8 // manifests in the cache
 
 // NewProver returns a prover over a fleet's log.
-func NewProver(fleet string, library *Library, log Histories, warn *slog.Logger) *Prover {
+func NewProver(fleet string, library *Library, log Log, warn *slog.Logger) *Prover {
 	return &Prover{fleet: fleet, library: library, log: log, warn: warn}
 }
 
@@ -119,14 +117,25 @@ func (p *Prover) proof(ctx context.Context, manifest digest.Digest, f Failed) (s
 		return shown, errors.New("the log's last events of the host hold no failure")
 	}
 	failure := &records[at]
+	begin, err := p.atBeginning(ctx, f.Name)
+	if err != nil {
+		return shown, err
+	}
 	shown.Incarnation = failure.Incarnation
+	if begin.Incarnation == shown.Incarnation {
+		f.Incarnation, f.EventKey, f.TokenDoc = begin.Incarnation, begin.EventKey, begin.TokenDoc
+	}
 	if shown.Incarnation != f.Incarnation {
 		if f.EventKey, f.TokenDoc, err = enrolledAs(records, shown.Incarnation); err != nil {
 			return shown, err
 		}
 	}
 	shown.EventKey = f.EventKey
-	if shown.PrevHash, err = p.hashBefore(f.Name, records[:at], failure); err != nil {
+	from := identity.Genesis(p.fleet, f.Name, shown.Incarnation)
+	if begin.Incarnation == shown.Incarnation {
+		from = begin.chain
+	}
+	if shown.PrevHash, err = hashBefore(from, records[:at], failure); err != nil {
 		return shown, err
 	}
 	if shown.Events, shown.Head, err = upToHead(records[at:], shown.Incarnation); err != nil {
@@ -172,10 +181,34 @@ func enrolledAs(records []event.Record, incarnation uint64) (key []byte, token d
 	return nil, "", fmt.Errorf("incarnation %d is not among the last events", incarnation)
 }
 
-// hashBefore returns the chain's hash before an event: from the last head before
-// it, over the events in between.
-func (p *Prover) hashBefore(name string, before []event.Record, e *event.Record) ([]byte, error) {
-	chain := identity.Genesis(p.fleet, name, e.Incarnation)
+// atBeginning is a host as the log begins, whose incarnation is 0 if it was not enrolled.
+func (p *Prover) atBeginning(ctx context.Context, name string) (Failed, error) {
+	base, err := p.log.Base(ctx)
+	if err != nil || base.Seq == p.base {
+		return p.begin[name], err
+	}
+	begin, err := Begin(ctx, p.log)
+	if err != nil {
+		return Failed{}, err
+	}
+	state, _, err := begin.Fold(New(p.log))
+	if err != nil {
+		return Failed{}, err
+	}
+	p.begin, p.base = map[string]Failed{}, base.Seq
+	for _, h := range state.Plan.Hosts { // order-free: a map is made of them
+		at := Failed{Name: h.Name, Incarnation: h.Incarnation, EventKey: h.EventKey, TokenDoc: h.TokenDoc, chain: identity.Genesis(p.fleet, h.Name, h.Incarnation)}
+		if h.Seq > 0 {
+			at.chain = identity.Chain{Seq: h.Seq, Hash: [32]byte(h.ChainHash)}
+		}
+		p.begin[h.Name] = at
+	}
+	return p.begin[name], nil
+}
+
+// hashBefore returns the chain's hash before an event: from where the log begins or the last
+// head before it, over the events in between.
+func hashBefore(chain identity.Chain, before []event.Record, e *event.Record) ([]byte, error) {
 	begin := 0
 	for i := len(before) - 1; i >= 0; i-- {
 		if h, ok := HeadIn(&before[i], e.Incarnation); ok {

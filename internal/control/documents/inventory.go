@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 
@@ -20,13 +21,14 @@ type Inventory struct {
 	library *Library
 
 	mu    sync.Mutex
-	named map[digest.Digest]struct{} // by events, and the budgets of their manifests
+	base  map[digest.Digest]struct{} // named by what the log begins with
+	named map[digest.Digest]uint64   // by events, the last such event, and the budgets of their manifests
 	err   error                      // the first: what is named is not all known
 }
 
 // NewInventory returns the inventory of an empty log. The library learns of its releases.
 func NewInventory(library *Library) *Inventory {
-	return &Inventory{library: library, named: map[digest.Digest]struct{}{}}
+	return &Inventory{library: library, named: map[digest.Digest]uint64{}}
 }
 
 // IsManifest reports whether a file of a release is the signed manifest of a rollout.
@@ -34,8 +36,8 @@ func IsManifest(file string) bool {
 	return strings.HasPrefix(file, "rollouts/") && !strings.HasSuffix(file, ".leaves.json")
 }
 
-// Observe takes the next event of the log.
-func (v *Inventory) Observe(ctx context.Context, ev event.Event) {
+// Observe takes the event of the log at a sequence.
+func (v *Inventory) Observe(ctx context.Context, seq uint64, ev event.Event) {
 	named := event.Blobs(ev)
 	if len(named) == 0 {
 		return
@@ -61,7 +63,7 @@ func (v *Inventory) Observe(ctx context.Context, ev event.Event) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for _, d := range named {
-		v.named[d] = struct{}{}
+		v.named[d] = seq
 	}
 	if v.err == nil {
 		v.err = failed
@@ -73,7 +75,8 @@ func (v *Inventory) Observe(ctx context.Context, ev event.Event) {
 // of them cannot be read, since what it names is unknown then.
 func (v *Inventory) Keep(ctx context.Context, manifests, reported []digest.Digest) (map[digest.Digest]struct{}, error) {
 	v.mu.Lock()
-	keep, err := make(map[digest.Digest]struct{}, len(v.named)), v.err
+	keep, err := make(map[digest.Digest]struct{}, len(v.base)+len(v.named)), v.err
+	maps.Copy(keep, v.base)
 	for d := range v.named { // order-free: a set is copied
 		keep[d] = struct{}{}
 	}

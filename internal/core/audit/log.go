@@ -3,6 +3,7 @@ package audit
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/event"
@@ -15,20 +16,26 @@ import (
 type Log struct {
 	finding
 	*oracle.Facts
-	docs     oracle.Documents
-	seq      uint64
-	gaps     map[string]bool // hosts whose chain has one
-	suspects map[string]bool // hosts that contradicted themselves or the server's records, until they enrol again
-	grants   map[string]*oracle.Grant
-	outcomes map[string]host.Phase // of grants: Converged or Reverted, once
-	keep     int                   // how many grants of a host; 0 is all
-	given    map[string][]string   // those that are kept, in order
+	docs oracle.Documents
+	seq  uint64
+	// checkpoint is the record of the newest one.
+	checkpoint uint64
+	gaps       map[string]bool // hosts whose chain has one
+	suspects   map[string]bool // hosts that contradicted themselves or the server's records, until they enrol again
+	grants     map[string]*oracle.Grant
+	outcomes   map[string]host.Phase // of grants: Converged or Reverted, once
+	forgets    bool
+	given      map[string][]string // grants of each host, in order
 }
 
-// Forget has the log remember no more than the last grants of each host, so that it does
-// not grow for ever. That an earlier one is given or ends again is not found any more.
-func (l *Log) Forget(keep int) *Log {
-	l.keep, l.given = keep, map[string][]string{}
+// remembered is how many grants of each host a snapshot has.
+const remembered = 8
+
+// Forget has the log remember no more than the last grants of each host, as a snapshot
+// does, so that it does not grow for ever. That an earlier one is given or ends again is
+// not found any more.
+func (l *Log) Forget() *Log {
+	l.forgets = true
 	return l
 }
 
@@ -56,7 +63,8 @@ func (l *Log) Stops(e event.Entry, ev event.Event) digest.Digest {
 
 // NewLog returns a checker that has seen nothing yet.
 func NewLog(docs oracle.Documents) *Log {
-	return &Log{Facts: oracle.New(docs), docs: docs, gaps: map[string]bool{}, suspects: map[string]bool{}, grants: map[string]*oracle.Grant{}, outcomes: map[string]host.Phase{}}
+	return &Log{Facts: oracle.New(docs), docs: docs, gaps: map[string]bool{}, suspects: map[string]bool{}, grants: map[string]*oracle.Grant{},
+		outcomes: map[string]host.Phase{}, given: map[string][]string{}}
 }
 
 // Observe takes the next committed entry and returns what it violates.
@@ -148,20 +156,37 @@ func (l *Log) apply(e event.Entry, ev event.Event) {
 	}
 	if g, is := ev.(event.Granted); is {
 		l.grants[g.Grant] = l.Host(e.Host()).Grant
-		l.forget(e.Host(), g.Grant)
+		l.given[e.Host()] = append(l.given[e.Host()], g.Grant)
+		if l.forgets {
+			l.forget(e.Host())
+		}
 	}
 }
 
-func (l *Log) forget(host, grant string) {
-	if l.keep == 0 {
-		return
+// forget drops the grants of a host that a snapshot would not have.
+func (l *Log) forget(host string) {
+	keep := l.lastOf(host)
+	for _, id := range l.given[host] {
+		if !slices.Contains(keep, id) {
+			delete(l.grants, id)
+			delete(l.outcomes, id)
+		}
 	}
-	given := append(l.given[host], grant)
-	for ; len(given) > l.keep; given = given[1:] {
-		delete(l.grants, given[0])
-		delete(l.outcomes, given[0])
+	l.given[host] = keep
+}
+
+// lastOf lists the last grants of a host, and the ones before that it still acts on, in
+// order.
+func (l *Log) lastOf(host string) []string {
+	given, h := l.given[host], l.Host(host)
+	first := max(0, len(given)-remembered)
+	var out []string
+	for _, id := range given[:first] {
+		if id == h.Acting || id == h.Reboot {
+			out = append(out, id)
+		}
 	}
-	l.given[host] = given
+	return append(out, given[first:]...)
 }
 
 func (l *Log) chain(e event.Entry) {

@@ -43,6 +43,9 @@ func (l *Log) fleetEvent(e event.Entry, ev event.Event) {
 		l.managed(e, ev.Actor)
 	case event.StreamOpened:
 		l.managed(e, ev.Actor)
+	case event.LogCheckpoint:
+		l.must(ev.Through < l.seq && ev.Through > l.checkpoint && ev.State != "" && ev.Audit != "", "S33", "a checkpoint of record %d after one of %d", ev.Through, l.checkpoint)
+		l.checkpoint = ev.Through
 	case event.SafeModeEnded:
 		l.must(ev.Actor != "" && ev.Reason != "", "S28", "safe mode was ended by nobody, or without a reason")
 	}

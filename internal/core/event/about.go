@@ -11,7 +11,7 @@ import (
 
 // Kinds of things, other than hosts, that events are about. A rollout is named
 // CHANNEL@REF, manifests and bundles by their digest, a release by its ref, an
-// override by its digest.
+// override by its digest; of the log there are checkpoints.
 const (
 	KindRollout  = "rollout"
 	KindChannel  = "channel"
@@ -20,11 +20,12 @@ const (
 	KindRelease  = "release"
 	KindSource   = "source"
 	KindOverride = "override"
+	KindLog      = "log"
 )
 
 // Kinds lists what an event may be about.
 func Kinds() []string {
-	return []string{KindHost, KindRollout, KindChannel, KindManifest, KindBundle, KindRelease, KindSource, KindOverride}
+	return []string{KindHost, KindRollout, KindChannel, KindManifest, KindBundle, KindRelease, KindSource, KindOverride, KindLog}
 }
 
 // maxSubjects bounds what one event is about.

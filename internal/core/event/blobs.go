@@ -24,6 +24,8 @@ func Blobs(e Event) []digest.Digest {
 		out = append(out, e.Record)
 	case OverrideAccepted:
 		out = append(out, e.Envelope)
+	case LogCheckpoint:
+		out = append(out, e.State, e.Audit)
 	}
 	out = slices.DeleteFunc(out, func(d digest.Digest) bool { return d == "" })
 	slices.Sort(out)

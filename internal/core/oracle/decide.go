@@ -86,9 +86,9 @@ func (d *decider) expired(h *Host) {
 	switch {
 	case !h.Reachable():
 	case h.Grant.Purpose != host.Repair:
-		ev.NotBefore = d.now.Add(timeOff(h.untaken))
+		ev.NotBefore = d.now.Add(timeOff(h.Untaken))
 	case h.Need != nil:
-		ev.NotBefore = d.now.Add(timeOff(h.untakenRepairs))
+		ev.NotBefore = d.now.Add(timeOff(h.UntakenRepairs))
 	}
 	d.do(h.Name, ev)
 }
@@ -122,8 +122,8 @@ func (d *decider) channel(c *Channel) {
 		d.advance(r)
 	}
 	if r != nil && c.Active == r && r.Phase == rollout.Failed && !r.Reverting && r.Manifest.Header.Policy.OnHealthFailure == fleet.RollbackAndHalt {
-		for w := range r.excused { // it halted for want of proof, which has come since
-			if r.excused[w] == 0 && r.Proven(w) > r.Manifest.Header.Policy.MaxFailures {
+		for w := range r.Excused { // it halted for want of proof, which has come since
+			if r.Excused[w] == 0 && r.Proven(w) > r.Manifest.Header.Policy.MaxFailures {
 				d.do("", event.RolloutReverting{Manifest: r.Manifest.Digest, Wave: w})
 				break
 			}
@@ -245,7 +245,7 @@ func (d *decider) force(r *Rollout) bool {
 func (d *decider) quarantine(r *Rollout) (news bool) {
 	for i := range r.Manifest.Leaves {
 		leaf := &r.Manifest.Leaves[i]
-		if m := r.marks[leaf.Host]; (m.Failed || m.Refused) && !d.Channel(r.Channel).quarantined[leaf.Target] {
+		if m := r.Marks[leaf.Host]; (m.Failed || m.Refused) && !d.Channel(r.Channel).Quarantined[leaf.Target] {
 			d.do("", event.QuarantineAdded{Channel: r.Channel, Digest: leaf.Target, Rollout: r.Name})
 			news = true
 		}
@@ -404,7 +404,7 @@ func (d *decider) repairs() {
 			line = append(line, h)
 		}
 	}
-	slices.SortFunc(line, func(a, b *Host) int { return a.place - b.place })
+	slices.SortFunc(line, func(a, b *Host) int { return a.Place - b.Place })
 	for _, h := range line {
 		if r := d.Find(h.Need.Manifest); r != nil {
 			d.grant(h, r, host.Repair, h.Need.Bundle)

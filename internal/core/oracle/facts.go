@@ -39,10 +39,10 @@ type Channel struct {
 	Latest, Converged *Rollout
 	Queued            digest.Digest // as it was logged last
 
-	window      clock.Duration
-	onNewRef    fleet.OnNewRef
-	quarantined map[digest.Digest]bool
-	deferral    string // as it was logged last of the ref that is to open
+	Window      clock.Duration
+	OnNewRef    fleet.OnNewRef
+	Quarantined map[digest.Digest]bool
+	Deferral    string // as it was logged last of the ref that is to open
 }
 
 // Rollout is what the log states of one rollout.
@@ -58,17 +58,17 @@ type Rollout struct {
 	Forced                            map[int]bool // waves that an operator let pass: who waits in them is late
 	Blocked                           string       // the code that was logged last for not promoting
 
-	order    int // of opening
-	openedAt clock.Instant
-	members  [][]*Host       // of each budget
-	absent   int             // hosts of the first wave that was promoted with nobody there
-	glass    bool            // every wave was opened at once
-	soaked   clock.Instant   // when somebody converged in it by host's and server's clock
-	marks    map[string]Mark // by host
-	excused  []int           // failures that an operator took note of, by wave
-	accepted map[Failing]bool
-	retried  clock.Instant // when an operator had it tried again
-	told     bool          // by signature, so that who refuses it may take it
+	Order       int // of opening
+	OpenedAt    clock.Instant
+	members     [][]*Host       // of each budget
+	Absent      int             // hosts of the first wave that was promoted with nobody there
+	Glass       bool            // every wave was opened at once
+	Soaked      clock.Instant   // when somebody converged in it by host's and server's clock
+	Marks       map[string]Mark // by host
+	Excused     []int           // failures that an operator took note of, by wave
+	Accepted    map[Failing]bool
+	Retried     clock.Instant // when an operator had it tried again
+	SignedRetry bool          // by signature, so that who refuses it may take it
 }
 
 // Mark is what stays of a member's part in a rollout.
@@ -96,7 +96,7 @@ func (f *Facts) Host(name string) *Host {
 func (f *Facts) Channel(name string) *Channel {
 	c := f.channels[name]
 	if c == nil {
-		c = &Channel{Name: name, quarantined: map[digest.Digest]bool{}}
+		c = &Channel{Name: name, Quarantined: map[digest.Digest]bool{}}
 		f.channels[name] = c
 	}
 	return c
@@ -133,12 +133,12 @@ func leafOf(m *rollout.Manifest, name string) *fleet.Leaf {
 func (f *Facts) outdated(r *Rollout) bool { return r.Manifest.Header.Epoch < f.Epoch }
 
 // Mark returns what stays of a host's part in a rollout.
-func (r *Rollout) Mark(name string) Mark { return r.marks[name] }
+func (r *Rollout) Mark(name string) Mark { return r.Marks[name] }
 
 func (r *Rollout) mark(name string, set func(*Mark)) {
-	m := r.marks[name]
+	m := r.Marks[name]
 	set(&m)
-	r.marks[name] = m
+	r.Marks[name] = m
 }
 
 // gives reports whether the phase and the operators let a rollout give out its target.
@@ -157,7 +157,7 @@ func (c *Channel) next() *fleet.ManifestRef {
 // count counts the members of a wave with such a mark.
 func (r *Rollout) count(wave int, is func(Mark) bool) (n int) {
 	for i := range r.Manifest.Leaves {
-		if leaf := &r.Manifest.Leaves[i]; leaf.Wave == wave && is(r.marks[leaf.Host]) {
+		if leaf := &r.Manifest.Leaves[i]; leaf.Wave == wave && is(r.Marks[leaf.Host]) {
 			n++
 		}
 	}
@@ -171,10 +171,10 @@ func (r *Rollout) failures(wave int) int {
 
 // Failures counts those of them that no operator took note of.
 func (r *Rollout) Failures(wave int) int {
-	if wave < 0 || wave >= len(r.excused) {
+	if wave < 0 || wave >= len(r.Excused) {
 		return 0
 	}
-	return r.failures(wave) - r.excused[wave]
+	return r.failures(wave) - r.Excused[wave]
 }
 
 // Proven counts the members of a wave whose own signed report says that they failed.
@@ -182,7 +182,7 @@ func (r *Rollout) Proven(wave int) int { return r.count(wave, func(m Mark) bool 
 
 // Excess is the first wave with more failures than the policy allows, or -1.
 func (r *Rollout) Excess() int {
-	for w := range r.excused {
+	for w := range r.Excused {
 		if r.Failures(w) > r.Manifest.Header.Policy.MaxFailures {
 			return w
 		}
@@ -192,7 +192,7 @@ func (r *Rollout) Excess() int {
 
 // excuse has the failures so far count no more.
 func (r *Rollout) excuse() {
-	for w := range r.excused {
-		r.excused[w] = r.failures(w)
+	for w := range r.Excused {
+		r.Excused[w] = r.failures(w)
 	}
 }

@@ -39,10 +39,10 @@ func (f *Facts) Apply(e event.Entry, ev event.Event) error {
 	case event.ComplianceEvaluated:
 		f.Barred[ev.Manifest] = slices.ContainsFunc(ev.Failures, func(x fleet.ControlFailure) bool { return x.Mode == fleet.Enforce })
 	case event.QuarantineAdded:
-		f.Channel(ev.Channel).quarantined[ev.Digest] = true
+		f.Channel(ev.Channel).Quarantined[ev.Digest] = true
 	case event.QuarantineCleared:
 		c := f.Channel(ev.Channel)
-		delete(c.quarantined, ev.Digest)
+		delete(c.Quarantined, ev.Digest)
 		for _, r := range []*Rollout{c.Latest, c.Converged} {
 			if r != nil && r.Phase == rollout.Terminal {
 				r.excuse()
@@ -53,7 +53,7 @@ func (f *Facts) Apply(e event.Entry, ev event.Event) error {
 		f.presence(f.Host(e.Host()), e.At, ev)
 	case event.WorkloadsRemoved:
 		h := f.Host(e.Host())
-		h.Identity, h.left = max(h.Identity, Leaving), true
+		h.Identity, h.Left = max(h.Identity, Leaving), true
 	case event.HostStepped:
 		return f.stepped(f.Host(e.Host()), e.At, ev)
 	case event.RepairNeeded, event.RepairOver, event.GrantDeclined, event.Granted, event.GrantClaimed, event.GrantEnded:
@@ -67,7 +67,7 @@ func (f *Facts) Apply(e event.Entry, ev event.Event) error {
 		}
 	case event.MirrorDiverged, event.TrustRefused, event.BundleQuarantined, event.FileKept,
 		event.ResourceReported, event.EnrolRefused, event.VerifyFailed, event.SourceFailed, event.SourceRecovered, event.ExpiryWarned, event.ExpiryCleared,
-		event.OperatorTokenAdded, event.OperatorTokenUsed, event.OperatorTokenRevoked, event.StreamOpened, event.SafeModeEnded, event.ManagedSet, event.ManagedRemoved, event.ManagedRequested, event.HostTuned, event.HostRetried:
+		event.OperatorTokenAdded, event.OperatorTokenUsed, event.OperatorTokenRevoked, event.StreamOpened, event.SafeModeEnded, event.LogCheckpoint, event.ManagedSet, event.ManagedRemoved, event.ManagedRequested, event.HostTuned, event.HostRetried:
 		// Nothing that is decided reads these.
 	default:
 		return &UnknownError{ev.EventType()}
@@ -97,9 +97,9 @@ func (f *Facts) released(ev event.ReleaseAccepted) {
 	f.Edges, f.releaseEpoch = ev.ChannelEdge, ev.Epoch
 	for _, cr := range ev.Channels {
 		c := f.Channel(cr.Channel)
-		c.window, c.onNewRef, c.Refs = cr.FreshnessWindow, cr.OnNewRef, cr.Manifests
+		c.Window, c.OnNewRef, c.Refs = cr.FreshnessWindow, cr.OnNewRef, cr.Manifests
 		if c.next() == nil {
-			c.Queued, c.deferral = "", ""
+			c.Queued, c.Deferral = "", ""
 		}
 	}
 }
@@ -109,17 +109,17 @@ func (f *Facts) opening(at clock.Instant, ev event.Event) error {
 	case event.RolloutQueued:
 		f.Channel(ev.Channel).Queued = ev.Manifest
 	case event.RolloutDeferred:
-		f.Channel(ev.Channel).deferral = deferral(ev)
+		f.Channel(ev.Channel).Deferral = deferral(ev)
 	case event.RolloutOpened:
 		m, err := f.docs.Manifest(ev.Manifest)
 		if err != nil {
 			return err
 		}
-		r := &Rollout{Name: ev.Rollout, Channel: ev.Channel, Manifest: m, Phase: rollout.Opening, order: f.opened, openedAt: at, members: f.members(m), marks: map[string]Mark{},
-			excused: make([]int, len(m.Header.Waves)), Paused: f.InForce(fleet.OverridePause, "", ev.Manifest, "", "")}
+		r := &Rollout{Name: ev.Rollout, Channel: ev.Channel, Manifest: m, Phase: rollout.Opening, Order: f.opened, OpenedAt: at, members: f.members(m), Marks: map[string]Mark{},
+			Excused: make([]int, len(m.Header.Waves)), Paused: f.InForce(fleet.OverridePause, "", ev.Manifest, "", "")}
 		f.Rollouts, f.opened = append(f.Rollouts, r), f.opened+1
 		c := f.Channel(ev.Channel)
-		c.Active, c.Latest, c.Queued, c.deferral = r, r, "", ""
+		c.Active, c.Latest, c.Queued, c.Deferral = r, r, "", ""
 	}
 	return nil
 }
@@ -137,7 +137,7 @@ func (f *Facts) members(m *rollout.Manifest) [][]*Host {
 
 // Deferred reports whether the log said last of a channel what an event says of it.
 func (f *Facts) Deferred(ev event.RolloutDeferred) bool {
-	return f.Channel(ev.Channel).deferral == deferral(ev)
+	return f.Channel(ev.Channel).Deferral == deferral(ev)
 }
 
 func deferral(ev event.RolloutDeferred) string {
@@ -171,19 +171,19 @@ func (f *Facts) moved(r *Rollout, at clock.Instant, ev event.Event) {
 		f.Rollouts = slices.DeleteFunc(f.Rollouts, func(other *Rollout) bool { return other == r })
 	case event.WavePromoted:
 		r.Cursor, r.Blocked = r.wave(ev.Wave+1), ""
-		if r.absent == 0 && r.soaked == 0 && ev.Evidence == 0 && ev.AtTarget == 0 && ev.Failed == 0 && ev.Skipped == 0 {
-			r.absent = ev.Absent
+		if r.Absent == 0 && r.Soaked == 0 && ev.Evidence == 0 && ev.AtTarget == 0 && ev.Failed == 0 && ev.Skipped == 0 {
+			r.Absent = ev.Absent
 		}
 	case event.BreakGlassUsed:
-		r.Cursor, r.Blocked, r.glass = max(r.Cursor, r.wave(ev.Wave)), "", true
+		r.Cursor, r.Blocked, r.Glass = max(r.Cursor, r.wave(ev.Wave)), "", true
 	case event.WaveForced:
 		if r.Forced == nil {
-			r.Forced, r.accepted = map[int]bool{}, map[Failing]bool{}
+			r.Forced, r.Accepted = map[int]bool{}, map[Failing]bool{}
 		}
 		r.Forced[ev.Wave] = true
 		for _, failing := range ev.Failing {
 			for _, control := range failing.Controls {
-				r.accepted[Failing{failing.Host, control}] = true
+				r.Accepted[Failing{failing.Host, control}] = true
 			}
 		}
 		r.Cursor, r.Blocked = r.wave(ev.Wave+1), ""
@@ -219,7 +219,7 @@ func (f *Facts) granted(h *Host, at clock.Instant, ev event.Event) {
 	case event.Granted:
 		h.Grant = &Grant{ID: ev.Grant, Host: h.Name, Manifest: ev.Manifest, Purpose: ev.Purpose, Target: ev.Target, Expires: ev.Expires, At: at}
 		if ev.Purpose != host.Repair {
-			h.notBefore = 0
+			h.NotBefore = 0
 		}
 		if r := f.Find(ev.Manifest); r != nil && ev.Purpose == host.Update {
 			r.Granted = true
@@ -241,15 +241,15 @@ func (f *Facts) granted(h *Host, at clock.Instant, ev event.Event) {
 		switch {
 		case ev.NotBefore == 0:
 		case g.Purpose != host.Repair:
-			h.notBefore, h.untaken = ev.NotBefore, h.untaken+1
+			h.NotBefore, h.Untaken = ev.NotBefore, h.Untaken+1
 		case h.Need != nil:
-			h.needNotBefore = ev.NotBefore
-			h.untakenRepairs++
+			h.NeedNotBefore = ev.NotBefore
+			h.UntakenRepairs++
 		}
 	case event.RepairNeeded:
 		if h.Need == nil {
 			f.asked++
-			h.place, h.needNotBefore, h.untakenRepairs = f.asked, 0, 0
+			h.Place, h.NeedNotBefore, h.UntakenRepairs = f.asked, 0, 0
 		}
 		n := ev.RepairNeed
 		h.Need = &n
@@ -265,11 +265,11 @@ func (f *Facts) claimed(h *Host, at clock.Instant) {
 	g := h.Grant
 	g.Claimed = true
 	if g.Purpose == host.Update {
-		h.claim = claim{g.Manifest, at}
+		h.Claim = Claim{g.Manifest, at}
 	}
-	h.began, h.reports = at, false
-	if g.Purpose != host.Reboot || !h.rebooted {
-		h.worksFrom = at
+	h.Began, h.Reports = at, false
+	if g.Purpose != host.Reboot || !h.Rebooted {
+		h.WorksFrom = at
 	}
 	if g.Purpose == host.Repair {
 		return // no part of a rollout

@@ -31,20 +31,20 @@ type Host struct {
 	Need             *host.RepairNeed
 	Machine
 
-	replayedAt     clock.Instant // when the server learned of Replayed
-	silentSince    clock.Instant // while it acts and is not heard
-	claim          claim         // the newest of a rollout's target
-	began          clock.Instant // its newest claim or progress
-	returned       clock.Instant // after a silence
-	leaves         uint64        // key epoch of the newest removal
-	left           bool          // it says that it goes by one
-	reports        bool          // progress whose instant the next head says
-	notBefore      clock.Instant
-	untaken        int           // offers in a row that it declined or let expire
-	worksFrom      clock.Instant // its newest claim
-	place          int           // in the line of repairs
-	needNotBefore  clock.Instant
-	untakenRepairs int
+	ReplayedAt     clock.Instant // when the server learned of Replayed
+	SilentSince    clock.Instant // while it acts and is not heard
+	Claim          Claim         // the newest of a rollout's target
+	Began          clock.Instant // its newest claim or progress
+	Returned       clock.Instant // after a silence
+	Leaves         uint64        // key epoch of the newest removal
+	Left           bool          // it says that it goes by one
+	Reports        bool          // progress whose instant the next head says
+	NotBefore      clock.Instant
+	Untaken        int           // offers in a row that it declined or let expire
+	WorksFrom      clock.Instant // its newest claim
+	Place          int           // in the line of repairs
+	NeedNotBefore  clock.Instant
+	UntakenRepairs int
 }
 
 // Grant is one grant that is open.
@@ -58,10 +58,10 @@ type Grant struct {
 	Declined    bool // by its host, which then never acts on it
 }
 
-// claim is when a host claimed a manifest's target, on the server's clock.
-type claim struct {
-	manifest digest.Digest
-	at       clock.Instant
+// Claim is when a host claimed a manifest's target, on the server's clock.
+type Claim struct {
+	Manifest digest.Digest
+	At       clock.Instant
 }
 
 // Identity is what the present identity of a host counts for.
@@ -84,10 +84,10 @@ func (f *Facts) presence(h *Host, at clock.Instant, ev event.Event) {
 	case event.HostSilent:
 		h.Online = false
 		if h.acts() {
-			h.silentSince = at
+			h.SilentSince = at
 		}
 	case event.HostReturned:
-		h.Online, h.silentSince, h.returned = true, 0, at
+		h.Online, h.SilentSince, h.Returned = true, 0, at
 	case event.HostFailedSilently:
 		if h.repairs() && !h.acts() {
 			h.Overdue = true
@@ -98,18 +98,18 @@ func (f *Facts) presence(h *Host, at clock.Instant, ev event.Event) {
 		}
 		h.SilentFailure, h.Overdue = true, ev.Overdue
 	case event.HostHead:
-		if h.Phase == host.Converged && h.claim.manifest != h.Manifest && (h.Grant == nil || !h.Grant.Claimed) { // it says so without a claim
-			h.claim = claim{h.Manifest, at}
+		if h.Phase == host.Converged && h.Claim.Manifest != h.Manifest && (h.Grant == nil || !h.Grant.Claimed) { // it says so without a claim
+			h.Claim = Claim{h.Manifest, at}
 			f.soakedIn(h)
 		}
-		if h.reports {
-			h.began, h.reports = at, false
-			if h.worksFrom == 0 {
-				h.worksFrom = at
+		if h.Reports {
+			h.Began, h.Reports = at, false
+			if h.WorksFrom == 0 {
+				h.WorksFrom = at
 			}
 		}
 	case event.LogRestored:
-		h.Replayed, h.replayedAt = ev.To, at
+		h.Replayed, h.ReplayedAt = ev.To, at
 	case event.HostDegraded:
 		h.Unfit = ev.Bundle
 	case event.HostRecovered:
@@ -193,7 +193,7 @@ func (h *Host) yields() bool {
 // Unwilling reports whether nobody waits for the host, which did not take five offers in a
 // row: those that it declined, and those that expired while it was there.
 func (h *Host) Unwilling() bool {
-	return h.untaken >= 5 && (h.Grant == nil || !h.Grant.Claimed || h.repairs()) && (!h.acts() || h.Staged())
+	return h.Untaken >= 5 && (h.Grant == nil || !h.Grant.Claimed || h.repairs()) && (!h.acts() || h.Staged())
 }
 
 // SilenceEnds is when the patience with a host that acts ends, and whether that is the
@@ -215,12 +215,12 @@ func (f *Facts) SilenceEnds(h *Host) (at clock.Instant, there bool) {
 		if !h.Online {
 			return 0, false
 		}
-		return h.worksFrom.Add(4 * whole), true
+		return h.WorksFrom.Add(4 * whole), true
 	}
 	claimed := h.Grant != nil && h.Grant.Claimed
 	var silent, overdue clock.Instant
-	if h.silentSince != 0 && !h.SilentFailure {
-		silent = h.silentSince
+	if h.SilentSince != 0 && !h.SilentFailure {
+		silent = h.SilentSince
 		if leaf != nil {
 			patience := policyOf(m, leaf).ConfirmWindow
 			if h.rebooting() || claimed && h.Grant.Purpose == host.Reboot {
@@ -230,10 +230,10 @@ func (f *Facts) SilenceEnds(h *Host) (at clock.Instant, there bool) {
 		}
 	}
 	waits := h.Staged() && !(claimed && h.Grant.Purpose != host.Repair)
-	if h.began != 0 && !waits && (!h.SilentFailure || h.Online) {
-		overdue = max(h.began.Add(whole), h.returned.Add(confirm+3*clock.Minute))
-		if h.worksFrom != 0 {
-			overdue = min(overdue, h.worksFrom.Add(4*whole))
+	if h.Began != 0 && !waits && (!h.SilentFailure || h.Online) {
+		overdue = max(h.Began.Add(whole), h.Returned.Add(confirm+3*clock.Minute))
+		if h.WorksFrom != 0 {
+			overdue = min(overdue, h.WorksFrom.Add(4*whole))
 		}
 	}
 	if overdue != 0 && (silent == 0 || overdue < silent) {
@@ -245,21 +245,21 @@ func (f *Facts) SilenceEnds(h *Host) (at clock.Instant, there bool) {
 // soakEnds is when the soak of a host in a rollout has passed since its claim, and since that opened.
 func (h *Host) soakEnds(r *Rollout) clock.Instant {
 	leaf := leafOf(r.Manifest, h.Name)
-	if leaf == nil || h.claim.manifest != r.Manifest.Digest || h.claim.at == 0 {
+	if leaf == nil || h.Claim.Manifest != r.Manifest.Digest || h.Claim.At == 0 {
 		return 0
 	}
-	return max(h.claim.at, r.openedAt).Add(r.Manifest.Header.Waves[leaf.Wave].Soak)
+	return max(h.Claim.At, r.OpenedAt).Add(r.Manifest.Header.Waves[leaf.Wave].Soak)
 }
 
 // soakedIn takes down when the soak of a host that converged has passed by both clocks, if it is
 // the first in its rollout.
 func (f *Facts) soakedIn(h *Host) {
 	r := f.Find(h.Manifest)
-	if r == nil || h.Phase != host.Converged || h.claim.manifest != h.Manifest {
+	if r == nil || h.Phase != host.Converged || h.Claim.Manifest != h.Manifest {
 		return
 	}
-	if at := max(1, h.soakEnds(r)); r.soaked == 0 || at < r.soaked {
-		r.soaked = at
+	if at := max(1, h.soakEnds(r)); r.Soaked == 0 || at < r.Soaked {
+		r.Soaked = at
 	}
 }
 
@@ -281,7 +281,7 @@ func (f *Facts) Failing(h *Host, r *Rollout) []string {
 			continue
 		}
 		for _, control := range last.Failing {
-			if !r.accepted[Failing{h.Name, control}] {
+			if !r.Accepted[Failing{h.Name, control}] {
 				out = append(out, control)
 			}
 		}

@@ -26,13 +26,13 @@ type Machine struct {
 	Probes                map[string]Probe     // since the activation
 	Outcome               host.Phase           // of what it acts on: Converged or Reverted, once
 	Past                  bool                 // it came with one: nobody knows where it came from
-	channel               string               // of the rollout
-	release               fleet.ReleaseVersion // that the plan was made for
-	cause                 host.Cause
-	boot                  string
-	rebooted              bool // in the present attempt to go back
-	rebootsBack           bool // to go back, by an instant
-	backBy                clock.Instant
+	Channel               string               // of the rollout
+	Release               fleet.ReleaseVersion // that the plan was made for
+	Cause                 host.Cause
+	Boot                  string
+	Rebooted              bool // in the present attempt to go back
+	RebootsBack           bool // to go back, by an instant
+	BackBy                clock.Instant
 }
 
 // Probe is the last result of a probe. Failing lists the controls that did not pass.
@@ -55,7 +55,7 @@ func (m *Machine) moving() bool {
 
 // rebooting reports whether the host may be away for a reboot of its own.
 func (m *Machine) rebooting() bool {
-	return m.Phase == host.Deferred && m.Reboot != "" || m.Phase == host.Failed && m.Reverting && m.rebootsBack
+	return m.Phase == host.Deferred && m.Reboot != "" || m.Phase == host.Failed && m.Reverting && m.RebootsBack
 }
 
 // stepped follows the machine by what the host reports. A step that no machine makes
@@ -68,7 +68,7 @@ func (f *Facts) stepped(h *Host, at clock.Instant, ev event.HostStepped) error {
 	was, log := h.Machine, h.granted(in)
 	f.replayed(h, in)
 	if boot, isBoot := in.(host.Booted); isBoot && h.Phase == "" { // a host may come with a past
-		h.Machine = Machine{Phase: ev.To, Manifest: ev.Manifest, Current: boot.Current, Past: ev.Manifest != "", cause: ev.Cause, boot: boot.BootID}
+		h.Machine = Machine{Phase: ev.To, Manifest: ev.Manifest, Current: boot.Current, Past: ev.Manifest != "", Cause: ev.Cause, Boot: boot.BootID}
 		if _, leaf := f.leaf(h.Name, ev.Manifest); leaf != nil {
 			h.Target = leaf.Target
 		}
@@ -84,7 +84,7 @@ func (f *Facts) stepped(h *Host, at clock.Instant, ev event.HostStepped) error {
 	m := &h.Machine
 	// What was given up while it was there goes on by progress alone.
 	progress := was.Phase != m.Phase || was.SoakFrom != m.SoakFrom || was.Reboot != m.Reboot || was.Reverts != m.Reverts || was.Acting != m.Acting
-	h.reports = h.reports || progress
+	h.Reports = h.Reports || progress
 	if progress || !h.Overdue {
 		h.SilentFailure, h.Overdue = false, false
 	}
@@ -101,11 +101,11 @@ func (f *Facts) stepped(h *Host, at clock.Instant, ev event.HostStepped) error {
 	switch in.(type) {
 	case host.Claimed, host.RebootClaimed:
 		if _, claims := in.(host.Claimed); (claims || was.Staged()) && log && was.Accepts(in, ev) {
-			h.notBefore, h.untaken = 0, 0
+			h.NotBefore, h.Untaken = 0, 0
 		}
 	}
 	f.soakedIn(h)
-	if m.Phase == host.Failed && was.Phase != host.Failed && m.cause != host.RevertOrdered && !h.earlier(r) {
+	if m.Phase == host.Failed && was.Phase != host.Failed && m.Cause != host.RevertOrdered && !h.earlier(r) {
 		r.mark(h.Name, func(k *Mark) { k.Failed, k.Proven = true, true })
 	}
 	return nil
@@ -163,9 +163,9 @@ func (f *Facts) replayed(h *Host, in host.Input) {
 		return
 	}
 	if update {
-		h.claim = claim{manifest, h.replayedAt}
+		h.Claim = Claim{manifest, h.ReplayedAt}
 	}
-	h.began, h.worksFrom, h.reports = h.replayedAt, h.replayedAt, false
+	h.Began, h.WorksFrom, h.Reports = h.ReplayedAt, h.ReplayedAt, false
 	if r := f.Find(manifest); r != nil {
 		r.Granted = r.Granted || update
 		r.mark(h.Name, func(m *Mark) { m.Claimed = true })
@@ -181,17 +181,17 @@ func (f *Facts) follow(h *Host, at clock.Instant, in host.Input, ev event.HostSt
 	switch {
 	case was == ev.To:
 	case ev.To == host.Failed:
-		if m.cause != host.RevertOrdered {
-			m.cause = ev.Cause
+		if m.Cause != host.RevertOrdered {
+			m.Cause = ev.Cause
 		}
 		manifest, leaf := f.leaf(h.Name, m.Manifest)
-		if m.cause == host.ContactLost || manifest != nil && policyOf(manifest, leaf).OnHealthFailure == fleet.RollbackAndHalt {
-			m.Reverting, m.rebooted, m.rebootsBack = true, false, false
+		if m.Cause == host.ContactLost || manifest != nil && policyOf(manifest, leaf).OnHealthFailure == fleet.RollbackAndHalt {
+			m.Reverting, m.Rebooted, m.RebootsBack = true, false, false
 		}
 	case was == host.Deferred && ev.To == host.Activating:
-		m.rebooted = m.rebooted || in.Kind() == host.Booted{}.Kind()
+		m.Rebooted = m.Rebooted || in.Kind() == host.Booted{}.Kind()
 	case ev.To == host.Reverted:
-		m.Reverting, m.rebootsBack, m.Outcome = false, false, host.Reverted
+		m.Reverting, m.RebootsBack, m.Outcome = false, false, host.Reverted
 	case ev.To == host.Converged:
 		m.Outcome = host.Converged
 	}
@@ -202,8 +202,8 @@ func (f *Facts) input(h *Host, at clock.Instant, in host.Input) {
 	m := &h.Machine
 	switch in := in.(type) {
 	case host.Claimed:
-		*m = Machine{Phase: m.Phase, Manifest: in.Manifest, From: in.From, Target: in.Target, Current: m.Current, Acting: in.Grant, boot: in.BootID, release: in.Release}
-		m.channel, _, _ = strings.Cut(in.Rollout, "@")
+		*m = Machine{Phase: m.Phase, Manifest: in.Manifest, From: in.From, Target: in.Target, Current: m.Current, Acting: in.Grant, Boot: in.BootID, Release: in.Release}
+		m.Channel, _, _ = strings.Cut(in.Rollout, "@")
 	case host.RebootClaimed:
 		m.Reboot = in.Grant
 	case host.Activated:
@@ -216,28 +216,28 @@ func (f *Facts) input(h *Host, at clock.Instant, in host.Input) {
 			return // it went back by itself while it claimed
 		}
 		if m.Phase != host.Failed {
-			m.cause = host.RevertOrdered
+			m.Cause = host.RevertOrdered
 		}
-		m.Reverting, m.Reverts, m.rebooted, m.rebootsBack = true, 0, false, false
+		m.Reverting, m.Reverts, m.Rebooted, m.RebootsBack = true, 0, false, false
 	case host.RevertCompleted:
 		m.Current, m.Probes = in.Observed, nil
 	case host.RevertFailed:
 		m.stayed()
 	case host.RebootFailed:
-		if m.Phase == host.Failed && m.rebootsBack {
+		if m.Phase == host.Failed && m.RebootsBack {
 			m.stayed()
 		}
 	case host.Elapsed:
-		if m.Phase == host.Failed && m.rebootsBack && m.backBy <= at {
+		if m.Phase == host.Failed && m.RebootsBack && m.BackBy <= at {
 			m.stayed()
 		}
 	case host.RevertDeferred:
-		if m.rebooted {
+		if m.Rebooted {
 			m.stayed()
 		} else if m.Reverting {
-			m.rebootsBack = true
+			m.RebootsBack = true
 			if manifest, leaf := f.leaf(h.Name, m.Manifest); manifest != nil {
-				m.backBy = at.Add(policyOf(manifest, leaf).ActivationDeadline)
+				m.BackBy = at.Add(policyOf(manifest, leaf).ActivationDeadline)
 			}
 		}
 	case host.Booted:
@@ -250,21 +250,21 @@ func (m *Machine) stayed() {
 	if !m.Reverting {
 		return
 	}
-	m.rebooted, m.rebootsBack = false, false
+	m.Rebooted, m.RebootsBack = false, false
 	if m.Reverts++; m.Reverts >= host.MaxReverts {
 		m.Reverting = false
 	}
 }
 
 func (m *Machine) booted(at clock.Instant, in host.Booted) {
-	another := m.boot != in.BootID
-	m.boot = in.BootID
+	another := m.Boot != in.BootID
+	m.Boot = in.BootID
 	switch m.Phase {
 	case host.Deferred:
-		m.rebooted = m.rebooted || another
+		m.Rebooted = m.Rebooted || another
 	case host.Failed:
 		if m.Reverting && another {
-			m.rebooted, m.rebootsBack = true, false
+			m.Rebooted, m.RebootsBack = true, false
 		}
 	case host.Soaking: // each probe is to be seen again
 		m.SoakFrom = at

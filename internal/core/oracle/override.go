@@ -10,7 +10,7 @@ import (
 func (f *Facts) override(ev event.OverrideAccepted) {
 	f.Overrides = append(f.Overrides, ev)
 	if h := f.hosts[ev.Host]; ev.Action == fleet.OverrideRemove && h != nil && h.Incarnation == ev.Incarnation {
-		h.Identity, h.leaves = max(h.Identity, Leaving), ev.Epoch
+		h.Identity, h.Leaves = max(h.Identity, Leaving), ev.Epoch
 	}
 	if r := f.Find(ev.Manifest); r != nil {
 		r.Paused = r.Paused || ev.Action == fleet.OverridePause
@@ -23,7 +23,7 @@ func (f *Facts) endOverrides() {
 	var kept []event.OverrideAccepted
 	for _, o := range f.Overrides {
 		if o.Epoch < f.Epoch && o.Host == "" && o.Bundle != "" && f.InForce(fleet.OverrideQuarantine, o.Channel, "", o.Bundle, "") {
-			f.Channel(o.Channel).quarantined[o.Bundle] = true
+			f.Channel(o.Channel).Quarantined[o.Bundle] = true
 		}
 		if o.Epoch >= f.Epoch {
 			kept = append(kept, o)
@@ -31,7 +31,7 @@ func (f *Facts) endOverrides() {
 	}
 	f.Overrides = kept
 	for _, h := range f.hosts { // order-free: each by itself
-		if h.Identity == Leaving && !h.left && h.leaves < f.Epoch {
+		if h.Identity == Leaving && !h.Left && h.Leaves < f.Epoch {
 			h.Identity = Valid
 		}
 	}
@@ -101,6 +101,6 @@ func (f *Facts) blocked(r *Rollout) bool {
 
 // quarantined reports whether a bundle is refused to a host on a channel.
 func (f *Facts) quarantined(channel string, bundle digest.Digest, host string) bool {
-	return f.Channel(channel).quarantined[bundle] || f.InForce(fleet.OverrideQuarantine, channel, "", bundle, "") ||
+	return f.Channel(channel).Quarantined[bundle] || f.InForce(fleet.OverrideQuarantine, channel, "", bundle, "") ||
 		f.InForce(fleet.OverrideQuarantine, channel, "", bundle, host)
 }

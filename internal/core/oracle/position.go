@@ -34,7 +34,7 @@ func (f *Facts) Position(h *Host, r *Rollout, leaf *fleet.Leaf) Position {
 	}
 	in, asked := h.Manifest == r.Manifest.Digest, g != nil && g.Manifest == r.Manifest.Digest
 	switch {
-	case h.Freed && r.marks[h.Name].Claimed: // it took part, and nothing more comes of it
+	case h.Freed && r.Marks[h.Name].Claimed: // it took part, and nothing more comes of it
 		return Broken
 	case h.SilentFailure && (in || asked && g.Claimed):
 		return Broken
@@ -67,7 +67,7 @@ func (f *Facts) Position(h *Host, r *Rollout, leaf *fleet.Leaf) Position {
 	case h.SilentFailure && !h.Reachable(): // what it was doing elsewhere is waited for no more
 	case g != nil, f.busy(h, r):
 		return Busy
-	case r.marks[h.Name].Refused, in && f.anew(h, r) && !r.told && h.quarantinesTarget():
+	case r.Marks[h.Name].Refused, in && f.anew(h, r) && !r.SignedRetry && h.quarantinesTarget():
 		return Refusing
 	}
 	return Waiting
@@ -84,7 +84,7 @@ func (f *Facts) busy(h *Host, r *Rollout) bool {
 	}
 	if h.Staged() {
 		was := f.Find(h.Manifest)
-		return was != nil && was.order >= r.order
+		return was != nil && was.Order >= r.Order
 	}
 	return h.moving()
 }
@@ -98,9 +98,9 @@ func (f *Facts) isAhead(h *Host, r *Rollout) bool {
 	home := f.Find(h.Manifest)
 	if home == nil { // the log has no more of it than that
 		was := r.Manifest.Header.Document
-		return h.channel == r.Channel && was.Version > 0 && (was.Epoch < h.release.Epoch || was.Epoch == h.release.Epoch && was.Version < h.release.Version)
+		return h.Channel == r.Channel && was.Version > 0 && (was.Epoch < h.Release.Epoch || was.Epoch == h.Release.Epoch && was.Version < h.Release.Version)
 	}
-	return home.order > r.order && (!home.Reverting || f.Channel(home.Channel).Latest == home)
+	return home.Order > r.Order && (!home.Reverting || f.Channel(home.Channel).Latest == home)
 }
 
 // overtaken reports whether a host of an open wave is at home in a later rollout of which
@@ -122,7 +122,7 @@ func (f *Facts) overtaken(r *Rollout) bool {
 // stays reports whether a host that acted on a rollout still runs it, or tries to,
 // and has not tried to leave it in vain.
 func (f *Facts) stays(h *Host, r *Rollout) bool {
-	if h.Manifest != r.Manifest.Digest || !r.Ordered && !r.marks[h.Name].Claimed {
+	if h.Manifest != r.Manifest.Digest || !r.Ordered && !r.Marks[h.Name].Claimed {
 		return false
 	}
 	if leaf := leafOf(r.Manifest, h.Name); leaf != nil && leaf.Removed == fleet.Wipe {
@@ -142,7 +142,7 @@ func (f *Facts) Awaited(r *Rollout) *Host {
 		h := f.Host(leaf.Host)
 		heard := !h.SilentFailure && !h.Unwilling() && (h.Reachable() || h.acts())
 		acts := false
-		if r.Ordered || r.marks[h.Name].Claimed {
+		if r.Ordered || r.Marks[h.Name].Claimed {
 			at := f.Position(h, r, leaf)
 			acts = at == UnderWay || at == Returning
 		}

@@ -16,19 +16,19 @@ func (f *Facts) tryAgain(r *Rollout, at clock.Instant, ev event.RolloutRetried) 
 	converged := false
 	for i := range r.Manifest.Leaves {
 		leaf := &r.Manifest.Leaves[i]
-		m, is := r.marks[leaf.Host]
+		m, is := r.Marks[leaf.Host]
 		h := f.Host(leaf.Host)
 		where := f.Position(h, r, leaf)
 		converged = converged || where == Converged
 		if is {
 			stays := where == Converged || where == Broken || h.Manifest == r.Manifest.Digest && h.Phase == host.Failed
-			r.marks[leaf.Host] = Mark{Refused: m.Refused && ev.Override == "", Claimed: m.Claimed && stays}
+			r.Marks[leaf.Host] = Mark{Refused: m.Refused && ev.Override == "", Claimed: m.Claimed && stays}
 		}
 	}
 	if !converged {
-		r.soaked = 0
+		r.Soaked = 0
 	}
-	r.retried, r.told, r.Resumed, r.glass = at, ev.Override != "", true, false
+	r.Retried, r.SignedRetry, r.Resumed, r.Glass = at, ev.Override != "", true, false
 	r.Reverting, r.Ordered, r.Final, r.Paused = false, false, false, false
 	r.Cursor, r.Blocked = r.wave(ev.Wave), ""
 	r.excuse()
@@ -36,7 +36,7 @@ func (f *Facts) tryAgain(r *Rollout, at clock.Instant, ev event.RolloutRetried) 
 
 // earlier reports whether the host's newest claim of the rollout came before its retry.
 func (h *Host) earlier(r *Rollout) bool {
-	return r.retried != 0 && !(h.claim.manifest == r.Manifest.Digest && h.claim.at >= r.retried)
+	return r.Retried != 0 && !(h.Claim.Manifest == r.Manifest.Digest && h.Claim.At >= r.Retried)
 }
 
 // anew reports whether a host on the rollout's manifest was through with it, and not with
@@ -49,7 +49,7 @@ func (f *Facts) anew(h *Host, r *Rollout) bool {
 // left. Whether one that lost contact does, it does not say.
 func (m *Machine) quarantinesTarget() bool {
 	wentBack := m.Phase == host.Reverted || m.Phase == host.Failed && (m.Reverting || m.Reverts > 0)
-	return wentBack && m.cause != host.ContactLost && m.Target != m.From
+	return wentBack && m.Cause != host.ContactLost && m.Target != m.From
 }
 
 // Retriable says why a rollout may not be tried again, or nothing.
@@ -94,7 +94,7 @@ func (f *Facts) Failed(r *Rollout, signed bool) (first int, again, refusing []st
 		first = min(first, leaf.Wave)
 		switch {
 		case h.SilentFailure:
-		case !signed && (r.marks[h.Name].Refused || h.Manifest == r.Manifest.Digest && h.quarantinesTarget()):
+		case !signed && (r.Marks[h.Name].Refused || h.Manifest == r.Manifest.Digest && h.quarantinesTarget()):
 			refusing = append(refusing, h.Name)
 		default:
 			again = append(again, h.Name)

@@ -74,8 +74,8 @@ var rules = []Rule{
 	{"S2", "the host has another grant", offers | toAny, func(_ *Facts, q *Request) bool { return q.Host.Grant != nil && !(q.Replaces && q.Host.yields()) }},
 	{"S2", "the host is on its way already", offers | forward, func(_ *Facts, q *Request) bool { return q.Host.moving() && !q.Host.Staged() }},
 	{"S18", "the host is frozen", always | toChange, func(_ *Facts, q *Request) bool { return q.Host.Frozen > q.At }},
-	{"S26", "the host declined and its time off is not over", offers | toTarget | back, func(_ *Facts, q *Request) bool { return q.Host.notBefore > q.At }},
-	{"S26", "the host declined a repair and its time off is not over", offers | repair, func(_ *Facts, q *Request) bool { return q.Host.needNotBefore > q.At }},
+	{"S26", "the host declined and its time off is not over", offers | toTarget | back, func(_ *Facts, q *Request) bool { return q.Host.NotBefore > q.At }},
+	{"S26", "the host declined a repair and its time off is not over", offers | repair, func(_ *Facts, q *Request) bool { return q.Host.NeedNotBefore > q.At }},
 	{"S41", "a maintenance window of the host is closed", always | toChange, func(_ *Facts, q *Request) bool { return q.leaf != nil && !clock.AllOpen(q.windows(), q.At) }},
 	{"S1", "a budget of the host is full", always | toAny, func(f *Facts, q *Request) bool { return f.full(q, false) && (q.Claim || f.full(q, true)) }},
 	{"S29", "a budget of the host is full by what the same tick gave", offers | toAny, func(f *Facts, q *Request) bool { return f.full(q, false) && !f.full(q, true) }},
@@ -179,7 +179,7 @@ func (f *Facts) full(q *Request, earlier bool) bool {
 // stale reports whether the newest statement of freshness is missing or older than the
 // channel allows, by the clock or by what passed in the log since it was accepted.
 func (f *Facts) stale(c *Channel, now, latest clock.Instant) bool {
-	return f.issued == 0 || max(now.Sub(f.issued), latest.Sub(f.accepted)) > c.window
+	return f.issued == 0 || max(now.Sub(f.issued), latest.Sub(f.accepted)) > c.Window
 }
 
 // wasStale is stale as it was before anything was decided at this instant.
@@ -223,9 +223,9 @@ func (f *Facts) canaries(q *Request) bool {
 	r := q.Rollout
 	most := r.Manifest.Header.CanaryMax
 	if most == 0 {
-		most = r.absent
+		most = r.Absent
 	}
-	if most == 0 || r.glass || r.soaked != 0 && r.soaked <= q.At {
+	if most == 0 || r.Glass || r.Soaked != 0 && r.Soaked <= q.At {
 		return false
 	}
 	n := 0
@@ -238,7 +238,7 @@ func (f *Facts) canaries(q *Request) bool {
 		case Offered, UnderWay, Broken, Returning, Back:
 			n++
 		default:
-			if r.marks[leaf.Host].Claimed {
+			if r.Marks[leaf.Host].Claimed {
 				n++
 			}
 		}
@@ -266,7 +266,7 @@ func (f *Facts) Opening(c *Channel) (Opening, *fleet.Edge) {
 	}
 	if cur != nil {
 		outdated := f.outdated(cur) && f.releaseEpoch >= f.Epoch
-		keeps := c.onNewRef != fleet.Supersede && cur.Granted && !outdated && !f.overtaken(cur)
+		keeps := c.OnNewRef != fleet.Supersede && cur.Granted && !outdated && !f.overtaken(cur)
 		if cur.Reverting || !cur.Phase.Ended() && (keeps || f.Barred[ref.Digest]) {
 			return Queues, nil
 		}

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/event"
 )
@@ -71,6 +72,17 @@ func (s *State) Live() (manifests, bundles []digest.Digest) {
 	slices.Sort(manifests)
 	slices.Sort(bundles)
 	return slices.Compact(manifests), bundles
+}
+
+// Undecided is when the oldest rollout opened that may still send hosts back for what others
+// reported in it, or zero.
+func (s *State) Undecided() (at clock.Instant) {
+	for _, c := range s.Channels { // order-free: the least counts
+		if r := s.Rollouts[c.Active]; r != nil {
+			at = clock.Earliest(at, r.OpenedAt)
+		}
+	}
+	return at
 }
 
 // given yields the bundles of hosts.

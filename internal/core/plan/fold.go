@@ -83,7 +83,7 @@ func (s *State) ApplyEvent(e event.Entry, ev event.Event) error {
 	case event.VerifyFailed, event.SourceFailed, event.SourceRecovered, event.ExpiryWarned, event.ExpiryCleared:
 		s.Warn(e.At, ev)
 	case event.EnrolRefused, event.MirrorDiverged, event.TrustRefused,
-		event.BundleQuarantined, event.FileKept, event.StreamOpened, event.SafeModeEnded:
+		event.BundleQuarantined, event.FileKept, event.StreamOpened, event.SafeModeEnded, event.LogCheckpoint:
 		// For people: no decision reads them.
 	case event.ManagedSet, event.ManagedRemoved, event.ManagedRequested, event.HostTuned, event.HostRetried, event.ResourceReported:
 		// Packages managed and health fold them.

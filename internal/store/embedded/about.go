@@ -84,6 +84,11 @@ func (s *Store) sequences(ctx context.Context, subject event.Subject, after uint
 	if err != nil {
 		return nil, err
 	}
+	base, err := s.base(ctx)
+	if err != nil {
+		return nil, err
+	}
+	after = max(after, base.Seq) // what was pruned the index may still name
 	add := func(seqs []uint64) {
 		if newest {
 			slices.Reverse(seqs)

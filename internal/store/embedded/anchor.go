@@ -121,6 +121,9 @@ func (s *Store) behind(ctx context.Context, head store.Head) (last store.Head, r
 		return last, ends + "and the file " + s.anchorFile() + " is damaged: it may have said that one more was acknowledged", nil
 	}
 	same, err := s.hasHash(ctx, last)
+	if pruned := (*store.PrunedError)(nil); errors.As(err, &pruned) {
+		return last, fmt.Sprintf("record %d, the last that is known to be acknowledged, was pruned: the log and %s are of different days", last.Seq, s.anchorFile()), nil
+	}
 	if err == nil && !same {
 		reason = fmt.Sprintf("record %d of the log is not the one that was acknowledged: it is another log, or one that went on without what was lost", last.Seq)
 	}
@@ -135,7 +138,11 @@ func (s *Store) hasHash(ctx context.Context, h store.Head) (bool, error) {
 	var hash []byte
 	err := s.readers.QueryRowContext(ctx, `SELECT hash FROM events WHERE seq = ?`, int64(h.Seq)).Scan(&hash)
 	if errors.Is(err, sql.ErrNoRows) {
-		return false, missing(h.Seq)
+		base, err := s.base(ctx)
+		if err == nil && base.Seq != h.Seq {
+			err = s.gone(ctx, h.Seq-1)
+		}
+		return err == nil && base.Hash == h.Hash, err
 	}
 	return err == nil && string(hash) == string(h.Hash[:]), err
 }

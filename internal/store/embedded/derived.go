@@ -55,15 +55,18 @@ const selectMark = `SELECT mark, sum FROM derived WHERE id = 1`
 
 // catchUp folds what was committed up to sequence upTo.
 func (s *Store) catchUp(ctx context.Context, upTo uint64) (err error) {
-	if !s.derived.loaded {
-		if err := s.load(ctx, upTo); err != nil {
-			return err
-		}
-	}
 	d := &s.derived
-	if d.at >= upTo {
+	if d.loaded && d.at >= upTo {
 		return nil
 	}
+	base, err := s.base(ctx)
+	if err == nil && (!d.loaded || d.at < base.Seq) { // another handle may have pruned the log
+		err = s.load(ctx, upTo)
+	}
+	if err != nil {
+		return err
+	}
+	d.at = max(d.at, base.Seq)
 	const query = `SELECT seq, type, subject_kind, subject_name, incarnation, host_seq, body FROM events WHERE seq > ? AND seq <= ? ORDER BY seq`
 	rows, err := s.readers.QueryContext(ctx, query, int64(d.at), int64(upTo))
 	if err != nil {
@@ -89,8 +92,26 @@ func (s *Store) catchUp(ctx context.Context, upTo uint64) (err error) {
 	return rows.Err()
 }
 
-// load begins with what the tables hold, or with nothing when they are damaged.
+// load begins with what the tables hold, or when they are damaged with what the records
+// that were pruned left.
 func (s *Store) load(ctx context.Context, upTo uint64) error {
+	if err := s.loadDerived(ctx, upTo); err != nil {
+		return err
+	}
+	return s.loadEnds(ctx, `SELECT host, incarnation, host_seq FROM pruned_chains`)
+}
+
+func (s *Store) loadEnds(ctx context.Context, query string) error {
+	var host string
+	var incarnation, hostSeq int64
+	return s.each(ctx, query, nil, []any{&host, &incarnation, &hostSeq}, func() error {
+		end := s.derived.chains.end(host, uint64(incarnation))
+		end.hostSeq = max(end.hostSeq, uint64(hostSeq))
+		return nil
+	})
+}
+
+func (s *Store) loadDerived(ctx context.Context, upTo uint64) error {
 	s.derived = derived{chains: chains{ends: map[string][]*chainEnd{}}, loaded: true}
 	d := &s.derived
 	var mark, sum int64
@@ -115,13 +136,7 @@ func (s *Store) load(ctx context.Context, upTo uint64) error {
 
 func (s *Store) loadTables(ctx context.Context, mark int64) error {
 	d := &s.derived
-	var host string
-	var incarnation, hostSeq int64
-	err := s.each(ctx, `SELECT host, incarnation, host_seq FROM chains`, nil, []any{&host, &incarnation, &hostSeq}, func() error {
-		d.chains.end(host, uint64(incarnation)).hostSeq = uint64(hostSeq)
-		return nil
-	})
-	if err != nil {
+	if err := s.loadEnds(ctx, `SELECT host, incarnation, host_seq FROM chains`); err != nil {
 		return err
 	}
 	var b block

@@ -121,7 +121,7 @@ func newStore(dir string, o Options) *Store {
 // open opens the database of a store whose folders are there.
 func (s *Store) open(ctx context.Context, o Options) (_ *Store, err error) {
 	dir := s.dbDir
-	if err := s.migrate(ctx); err != nil {
+	if err := s.migrate(ctx, false); err != nil {
 		return nil, s.fail("open store "+dir, err)
 	}
 	if s.w, err = openWriter(ctx, s.dsn(o)); err != nil {
@@ -172,9 +172,14 @@ func (s *Store) dsn(o Options, more ...string) string {
 //go:embed migrations/0001_log.sql
 var logSchema string
 
-var schema = []disk.Migration{{Name: "0001_log.sql", SQL: logSchema}}
+//go:embed migrations/0002_pruned.sql
+var prunedSchema string
 
-func (s *Store) migrate(ctx context.Context) error {
+var schema = []disk.Migration{{Name: "0001_log.sql", SQL: logSchema}, {Name: "0002_pruned.sql", SQL: prunedSchema}}
+
+// migrate brings the schema up to date. Its second step is for a log that is, or is about to
+// be, pruned.
+func (s *Store) migrate(ctx context.Context, pruned bool) error {
 	db, err := sql.Open("sqlite", s.dsn(Options{}))
 	if err != nil {
 		return err
@@ -182,7 +187,18 @@ func (s *Store) migrate(ctx context.Context) error {
 	db.SetMaxOpenConns(1)
 	tx, err := db.BeginTx(ctx, nil) // immediate: two processes take turns
 	if err == nil {
-		if err = disk.Migrate(ctx, tx, schema); err == nil {
+		steps := schema
+		_, err = tx.ExecContext(ctx, prunedTables)
+		if err == nil && !pruned {
+			err = tx.QueryRowContext(ctx, `SELECT count(*) > 0 FROM pruned`).Scan(&pruned)
+		}
+		if !pruned {
+			steps = schema[:1]
+		}
+		if err == nil {
+			err = disk.Migrate(ctx, tx, steps)
+		}
+		if err == nil {
 			_, err = tx.ExecContext(ctx, anchorTable+derivedTables)
 		}
 		if err == nil {

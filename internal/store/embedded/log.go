@@ -20,7 +20,8 @@ const (
 	// selectEvents wants the condition under which a row comes with the hash of the one
 	// before it, which is a look-up of its own.
 	selectEvents = `SELECT seq, term, at, type, subject_kind, subject_name, incarnation, host_seq, body, hash,
-		CASE WHEN %s THEN (SELECT hash FROM events AS before WHERE before.seq = events.seq - 1) END FROM events `
+		CASE WHEN %s THEN coalesce((SELECT hash FROM events AS before WHERE before.seq = events.seq - 1),
+			(SELECT hash FROM pruned WHERE pruned.seq = events.seq - 1)) END FROM events `
 	insertEvents = `INSERT INTO events (seq, term, at, type, subject_kind, subject_name, incarnation, host_seq, body, hash) VALUES `
 	eventColumns = 10
 	// insertRows is how many rows one statement inserts: more saves little.
@@ -272,8 +273,10 @@ func (s *Store) Read(ctx context.Context, after uint64, limit int) ([]event.Reco
 	}
 	end, _ := s.newest()
 	records, err := s.query(ctx, selectBehind, int64(after), limit)
-	if err == nil && after < end.Seq && (len(records) == 0 || records[0].Seq != after+1) {
-		records, err = nil, missing(after+1)
+	if _, damaged := errors.AsType[*store.ChainError](err); damaged || err == nil && after < end.Seq && (len(records) == 0 || records[0].Seq != after+1) {
+		if gone := s.gone(ctx, after); err == nil || errors.Is(gone, store.ErrPruned) {
+			records, err = nil, gone
+		}
 	}
 	return records, s.fail("read", err)
 }
