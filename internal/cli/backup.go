@@ -37,7 +37,6 @@ the time of the backup is marked in the data folder.
 Keep it as secret as the folder itself. To restore, stop the server and put the copy
 in the place of its data folder.`,
 		Example: "  steady server backup --data /var/lib/steady /backup/steady-2031-05-01\n  steady server backup --data data copy -o json",
-		Args:    cobra.ExactArgs(1),
 	}
 	cmd.Flags().StringVar(&data, "data", "", "data folder of the server (required)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -59,15 +58,15 @@ func copyData(ctx context.Context, data, out string) (b backedUp, err error) {
 	if err != nil {
 		return b, err
 	}
-	if _, err := os.Lstat(out); !errors.Is(err, fs.ErrNotExist) {
-		return b, exit.With(exit.Failed, errors.Join(err, fmt.Errorf("%s is there already; give the name of a new folder", out)))
+	partial := strings.TrimSuffix(out, "/") + ".partial"
+	if err := placeOfBackup(data, out, partial); err != nil {
+		return b, err
 	}
 	s, err := openToRead(ctx, data, dir)
 	if err != nil {
 		return b, err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	partial := strings.TrimSuffix(out, "/") + ".partial"
 	if err := os.Mkdir(partial, 0o700); err != nil {
 		return b, err
 	}
@@ -94,6 +93,61 @@ func copyData(ctx context.Context, data, out string) (b backedUp, err error) {
 		return b, err
 	}
 	return backedUp{out, head.Seq, head.Term}, disk.ReplaceWith(filepath.Join(data, control.BackupMark), nil, 0o600, control.GiveToOwner)
+}
+
+// placeOfBackup refuses a place that no copy of data fits in.
+func placeOfBackup(data, out, partial string) error {
+	if _, err := os.Lstat(out); !errors.Is(err, fs.ErrNotExist) {
+		return errors.Join(err, fmt.Errorf("%s is there already; give the name of a new folder", out))
+	}
+	if _, err := os.Lstat(partial); !errors.Is(err, fs.ErrNotExist) {
+		return errors.Join(err, fmt.Errorf("%s is there: a backup is on its way, or was cut off; then remove it", partial))
+	}
+	original, err := filepath.EvalSymlinks(data)
+	if err != nil {
+		return err
+	}
+	parent, err := filepath.EvalSymlinks(filepath.Dir(partial))
+	if err != nil {
+		return fmt.Errorf("%w; make the folder that the backup goes into", err)
+	}
+	original, parent = absolute(original), absolute(parent)
+	if inside, err := filepath.Rel(original, parent); err == nil && filepath.IsLocal(inside) {
+		return exit.Badf("%s is in the data folder, and would be copied into itself; name a place outside of it, best on another disk", out)
+	}
+	room, err := disk.SpaceOf(parent)
+	if err != nil {
+		return err
+	}
+	if size, err := sizeOf(original); err != nil || size > room.Free {
+		return errors.Join(err, fmt.Errorf("the data folder has %d MiB, and the disk of %s room for %d MiB; name a place with more", size>>20, parent, room.Free>>20))
+	}
+	return nil
+}
+
+func absolute(path string) string {
+	if abs, err := filepath.Abs(path); err == nil {
+		return abs
+	}
+	return path
+}
+
+// sizeOf adds up the files of a folder.
+func sizeOf(dir string) (size int64, err error) {
+	err = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err == nil && info.Mode().IsRegular() {
+			size += info.Size()
+		}
+		return err
+	})
+	return size, err
 }
 
 // giveToOwnerOf gives a copy that root made to whom the original belongs: a server that starts
