@@ -165,18 +165,24 @@ func (x *rerun) begin(units []*unit, model forecast.Model) error {
 	return nil
 }
 
-// nonces are what the grants of each term carry.
+// nonces are what the grants of each term carry, and what it learned of a restore.
 func nonces(h *History) map[uint64]string {
 	out := map[uint64]string{}
 	for i := range h.Records {
 		r := &h.Records[i]
-		if r.Type != (event.Granted{}).EventType() {
-			continue
-		}
-		var ev event.Granted
-		_ = json.Unmarshal(r.Body, &ev) // the fold refuses what is none
-		if _, nonce, ok := strings.Cut(plan.RunOf(ev.Grant), "."); ok {
-			out[r.Term] = nonce
+		switch r.Type {
+		case event.Granted{}.EventType():
+			var ev event.Granted
+			_ = json.Unmarshal(r.Body, &ev) // the fold refuses what is none
+			if _, nonce, ok := strings.Cut(plan.RunOf(ev.Grant), "."); ok {
+				out[r.Term] = nonce
+			}
+		case event.LogRestored{}.EventType():
+			var ev event.LogRestored
+			_ = json.Unmarshal(r.Body, &ev)
+			if ev.Process != "" {
+				out[r.Term] = ev.Process
+			}
 		}
 	}
 	return out

@@ -115,7 +115,11 @@ func (l *liar) send(s *server, h *plan.Host, batch []event.Entry, may bool) {
 	w, before := l.a.w, len(l.a.w.log.entries)
 	in := coreserver.Batch{Host: l.a.name, View: s.view(l.a.name), Entries: batch,
 		Head: event.HostHead{Incarnation: h.Incarnation, Seq: batch[len(batch)-1].HostSeq, Hash: []byte("chain")}}
+	open, was := h.Grant, h.Machine.Grant
 	_, refused := s.step(in)
+	if now := s.state.Hosts[l.a.name]; refused == nil && now.Machine.Grant != was && batch[0].HostSeq > now.Replayed.To && (open == nil || !open.Claimed || open.ID != now.Machine.Grant) {
+		w.violate("S23", "%s goes on by grant %q, which it did not claim", l.a.name, now.Machine.Grant)
+	}
 	if refused != nil && len(w.log.entries) != before || refused == nil && !may && !s.away() {
 		w.violate("S32", "%s sends %s as event %d of %s, and the server takes it", l.a.name, batch[0].Type, batch[0].HostSeq, batch[0].Host())
 	}

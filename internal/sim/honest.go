@@ -77,7 +77,7 @@ func (w *World) excused(s *server, r *rollout.Rollout) bool {
 			liars++
 			continue
 		}
-		if w.absent(a) || w.bundles[leaf.Target].on(leaf.Host) != sound || m.Refused != "" || m.Failed || a.core.Quarantined(leaf.Target) || a.unproven {
+		if w.absent(a) || w.bundles[leaf.Target].on(leaf.Host) != sound || m.Refused != "" || m.Failed || m.Status == rollout.Broken || a.core.Quarantined(leaf.Target) || a.unproven {
 			return true
 		}
 		if m.Status == rollout.Waiting && w.isStale(leaf.Host) {
@@ -169,7 +169,7 @@ func (w *World) quietBeside(why *plan.Explainer) bool {
 		if r == nil || r.Phase.Ended() {
 			continue
 		}
-		if !w.excused(s, r) {
+		if !w.excused(s, r) && !w.claimedAhead(s, r) {
 			return false
 		}
 		for i := range r.Members {

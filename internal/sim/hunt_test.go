@@ -22,13 +22,7 @@ func TestHunt(t *testing.T) {
 		t.Skip("package mutant runs it")
 	}
 	for i := range seeds(t) {
-		cfg := Config{Seed: *firstFlag + uint64(i)}
-		if *trustFlag {
-			cfg.Trust = Always
-		}
-		if *restoreFlag {
-			cfg.Restore = Always
-		}
+		cfg := played(*firstFlag + uint64(i))
 		if wanted("S25") || wanted("S26") {
 			cfg.Model = Always
 		}

@@ -48,11 +48,13 @@ const (
 	leads                 // says that it runs releases that nobody has
 	stays                 // on what is rolled back
 	vanishes              // and comes back, again and again
+	mends                 // what never ends
+	reboots               // again and again
 	styles
 )
 
 var styleNames = [styles]string{"babbles", "declines all", "ignores all", "claims and is silent", "flaps for ever", "never reboots", "converges at once",
-	"converges by grants of its own", "fails all", "says that it is ahead", "never goes back", "comes and goes"}
+	"converges by grants of its own", "fails all", "says that it is ahead", "never goes back", "comes and goes", "repairs for ever", "reboots for ever"}
 
 // liars has hosts of some schedules be taken over for good. The draw is its own, so that
 // other schedules stay as they are.
@@ -228,7 +230,10 @@ func (l *liar) act(s *server, h *plan.Host) {
 	case babbles, vanishes:
 		l.babble(s, h)
 	case declines:
-		if g != nil {
+		if l.one(4) { // and would have it forgotten
+			in := l.claimed(h, l.grant(h), l.manifest(h))
+			l.steps(s, h, step{in, host.Activating}, step{host.Activated{Observed: in.Target}, host.Soaking}, step{host.Elapsed{}, host.Converged})
+		} else if g != nil {
 			l.report(s, h, event.GrantDeclined{Grant: g.ID, Code: l.code(), Detail: "no"})
 		}
 	case ignores:
@@ -244,6 +249,41 @@ func (l *liar) act(s *server, h *plan.Host) {
 		l.invent(s, h)
 	case leads:
 		l.lead(s, h)
+	case mends:
+		l.mend(s, h)
+	case reboots:
+		l.reboot(s, h)
+	}
+}
+
+// mend needs a repair whenever it is at rest, claims it and never ends it; offers of all else
+// it lets expire then.
+func (l *liar) mend(s *server, h *plan.Host) {
+	switch m, g := &h.Machine, h.Grant; {
+	case g != nil && g.Purpose == host.Repair && !g.Claimed:
+		_, _ = s.claim(l.a, g.ID, s.term)
+	case !m.AtRest():
+		l.claim(s, h)
+		l.goOn(s, s.state.Hosts[l.a.name])
+	case g == nil:
+		l.report(s, h, event.RepairNeeded{RepairNeed: host.RepairNeed{Manifest: m.Manifest, Bundle: m.Current, Resources: []string{"exec/mine"}, Reason: "it says"}})
+	case g.Claimed && l.one(40) && l.a.w.now < l.a.w.faultsEnd:
+		l.report(s, h, event.RepairOver{Grant: g.ID, Detail: "it says"})
+	}
+}
+
+// reboot stages what it booted, and takes another reboot for it.
+func (l *liar) reboot(s *server, h *plan.Host) {
+	m, g := &h.Machine, h.Grant
+	switch {
+	case g != nil && g.Claimed && g.Purpose == host.Reboot:
+		l.steps(s, h, step{host.RebootClaimed{Grant: g.ID}, m.Phase})
+	case g != nil:
+		l.claim(s, h)
+	case m.Phase == host.Activating:
+		l.steps(s, h, step{host.ActivationDeferred{Component: "kernel"}, host.Deferred})
+	case m.Phase == host.Deferred && m.Reboot != "":
+		l.steps(s, h, step{host.Booted{BootID: m.BootID + "'", Current: m.Current}, host.Activating}, step{host.ActivationDeferred{Component: "kernel"}, host.Deferred})
 	}
 }
 

@@ -127,8 +127,15 @@ func (w *World) claimedAhead(s *server, r *rollout.Rollout) bool {
 		return false
 	}
 	for i := range r.Plan.Leaves {
-		k := &s.state.Hosts[r.Plan.Leaves[i].Host].Work
-		if k.Manifest == r.Manifest && k.ClaimedAt > now && k.ClaimedAt <= w.showed {
+		h := s.state.Hosts[r.Plan.Leaves[i].Host]
+		k, at := &h.Work, clock.Instant(0)
+		switch {
+		case h.Repairing():
+			at = k.Began
+		case k.Manifest == r.Manifest:
+			at = k.ClaimedAt
+		}
+		if at > now && at <= w.showed {
 			return true
 		}
 	}

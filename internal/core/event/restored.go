@@ -24,6 +24,8 @@ type LogRestored struct {
 	Incarnation uint64 `json:"incarnation"`
 	From        uint64 `json:"from"`
 	To          uint64 `json:"to"`
+	// Process names the server's process that learned of it, by the nonce of its grants.
+	Process string `json:"process,omitempty"`
 }
 
 // EventType names of what follows a restore.

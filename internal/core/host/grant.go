@@ -43,10 +43,10 @@ const (
 )
 
 // GivesBack reports whether a host that declines with this code took the grant
-// before and never acts on it again. Any other decline may be of a grant that the
+// before, or forgot it and has no use for it, and never acts on it again. Any other decline may be of a grant that the
 // host acts on, offered again by a server that was replaced.
 func GivesBack(code string) bool {
-	return code == DeclineExpired || code == DeclinePrepare || code == DeclineGivenBack
+	return code == DeclineExpired || code == DeclinePrepare || code == DeclineGivenBack || code == DeclineAtTarget
 }
 
 // MaxRepairNames is how many resources a report names at most.

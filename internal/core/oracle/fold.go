@@ -267,10 +267,7 @@ func (f *Facts) claimed(h *Host, at clock.Instant) {
 	if g.Purpose == host.Update {
 		h.Claim = Claim{g.Manifest, at}
 	}
-	h.Began, h.Reports = at, false
-	if g.Purpose != host.Reboot || !h.Rebooted {
-		h.WorksFrom = at
-	}
+	h.Began, h.WorksFrom, h.Reports = at, at, false
 	if g.Purpose == host.Repair {
 		return // no part of a rollout
 	}

@@ -31,7 +31,8 @@ type Host struct {
 	Need             *host.RepairNeed
 	Machine
 
-	ReplayedAt     clock.Instant // when the server learned of Replayed
+	ReplayedAt     clock.Instant // when the server learned of Replayed, first in one process
+	ReplayedBy     string        // that process
 	SilentSince    clock.Instant // while it acts and is not heard
 	Claim          Claim         // the newest of a rollout's target
 	Began          clock.Instant // its newest claim or progress
@@ -107,9 +108,15 @@ func (f *Facts) presence(h *Host, at clock.Instant, ev event.Event) {
 			if h.WorksFrom == 0 {
 				h.WorksFrom = at
 			}
+			if h.acts() && at >= h.WorksFrom.Add(f.most(h)) || h.repairs() && !h.acts() {
+				return // whatever it reports, its time is over
+			}
+			h.SilentFailure, h.Overdue = h.SilentFailure && !h.Overdue, false
 		}
 	case event.LogRestored:
-		h.Replayed, h.ReplayedAt = ev.To, at
+		if h.Replayed = ev.To; ev.Process == "" || ev.Process != h.ReplayedBy {
+			h.ReplayedAt, h.ReplayedBy = at, ev.Process
+		}
 	case event.HostDegraded:
 		h.Unfit = ev.Bundle
 	case event.HostRecovered:
@@ -200,22 +207,21 @@ func (h *Host) Unwilling() bool {
 // patience with one that is there; zero is never. Who is silent has its confirm window,
 // or while it may be rebooting as long as an activation may take. Who is there has all
 // that its policy and its soak allow, and three minutes; one that waits for a reboot
-// which it may not do yet has no end. Who is there and repairs has four times as much.
+// which it may not do yet has no end. Who is there and repairs has as much.
 func (f *Facts) SilenceEnds(h *Host) (at clock.Instant, there bool) {
 	if !h.acts() && !h.repairs() || h.Overdue {
 		return 0, false
 	}
 	m, leaf := f.leaf(h.Name, h.ActsFor())
-	whole, confirm := clock.Hour, clock.Duration(0) // by a plan that nobody has
+	whole, confirm := f.whole(h), clock.Duration(0)
 	if leaf != nil {
-		p := policyOf(m, leaf)
-		whole, confirm = p.ActivationDeadline+p.ConfirmWindow+m.Header.Waves[leaf.Wave].Soak+3*clock.Minute, p.ConfirmWindow
+		confirm = policyOf(m, leaf).ConfirmWindow
 	}
 	if !h.acts() {
 		if !h.Online {
 			return 0, false
 		}
-		return h.WorksFrom.Add(4 * whole), true
+		return h.WorksFrom.Add(whole), true
 	}
 	claimed := h.Grant != nil && h.Grant.Claimed
 	var silent, overdue clock.Instant
@@ -233,13 +239,31 @@ func (f *Facts) SilenceEnds(h *Host) (at clock.Instant, there bool) {
 	if h.Began != 0 && !waits && (!h.SilentFailure || h.Online) {
 		overdue = max(h.Began.Add(whole), h.Returned.Add(confirm+3*clock.Minute))
 		if h.WorksFrom != 0 {
-			overdue = min(overdue, h.WorksFrom.Add(4*whole))
+			overdue = min(overdue, h.WorksFrom.Add(f.most(h)))
 		}
 	}
 	if overdue != 0 && (silent == 0 || overdue < silent) {
 		return overdue, h.Online
 	}
 	return silent, false
+}
+
+// most is all the time that a host may take: four times the whole, by a plan that somebody has.
+func (f *Facts) most(h *Host) clock.Duration {
+	if _, leaf := f.leaf(h.Name, h.ActsFor()); leaf == nil {
+		return f.whole(h)
+	}
+	return 4 * f.whole(h)
+}
+
+// whole is the time that a host may take for what it does: half an hour by a plan that nobody has.
+func (f *Facts) whole(h *Host) clock.Duration {
+	m, leaf := f.leaf(h.Name, h.ActsFor())
+	if leaf == nil {
+		return 30 * clock.Minute
+	}
+	p := policyOf(m, leaf)
+	return p.ActivationDeadline + p.ConfirmWindow + m.Header.Waves[leaf.Wave].Soak + 3*clock.Minute
 }
 
 // soakEnds is when the soak of a host in a rollout has passed since its claim, and since that opened.

@@ -66,7 +66,9 @@ func (f *Facts) stepped(h *Host, at clock.Instant, ev event.HostStepped) error {
 		return err
 	}
 	was, log := h.Machine, h.granted(in)
-	f.replayed(h, in)
+	if h.Accepts(in, ev) {
+		f.replayed(h, in)
+	}
 	if boot, isBoot := in.(host.Booted); isBoot && h.Phase == "" { // a host may come with a past
 		h.Machine = Machine{Phase: ev.To, Manifest: ev.Manifest, Current: boot.Current, Past: ev.Manifest != "", Cause: ev.Cause, Boot: boot.BootID}
 		if _, leaf := f.leaf(h.Name, ev.Manifest); leaf != nil {
@@ -85,9 +87,7 @@ func (f *Facts) stepped(h *Host, at clock.Instant, ev event.HostStepped) error {
 	// What was given up while it was there goes on by progress alone.
 	progress := was.Phase != m.Phase || was.SoakFrom != m.SoakFrom || was.Reboot != m.Reboot || was.Reverts != m.Reverts || was.Acting != m.Acting
 	h.Reports = h.Reports || progress
-	if progress || !h.Overdue {
-		h.SilentFailure, h.Overdue = false, false
-	}
+	h.SilentFailure = h.SilentFailure && h.Overdue
 	if g := h.Grant; g != nil {
 		outran := g.Purpose == host.Reboot && g.Claimed && m.AtRest() // it booted by itself before it heard that it may
 		if m.Acting == g.ID || m.Reboot == g.ID || outran {
@@ -188,8 +188,6 @@ func (f *Facts) follow(h *Host, at clock.Instant, in host.Input, ev event.HostSt
 		if m.Cause == host.ContactLost || manifest != nil && policyOf(manifest, leaf).OnHealthFailure == fleet.RollbackAndHalt {
 			m.Reverting, m.Rebooted, m.RebootsBack = true, false, false
 		}
-	case was == host.Deferred && ev.To == host.Activating:
-		m.Rebooted = m.Rebooted || in.Kind() == host.Booted{}.Kind()
 	case ev.To == host.Reverted:
 		m.Reverting, m.RebootsBack, m.Outcome = false, false, host.Reverted
 	case ev.To == host.Converged:

@@ -191,7 +191,9 @@ func (s *State) foldStepped(e event.Entry, h *Host, ev event.HostStepped) error 
 	if _, booted := in.(host.Booted); booted {
 		h.Clock.Known = false
 	}
-	s.replayedClaim(h, in)
+	if accepts(&h.Machine, in, &ev) {
+		s.replayedClaim(h, in)
+	}
 	// The agent's own clock rules its machine, and e.At is on it.
 	before, claimed := h.Machine, h.claims(in)
 	s.stepped = s.mirror(h, in, e.At, ev)

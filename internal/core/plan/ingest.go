@@ -94,12 +94,13 @@ func Ingest(s *State, name string, events []event.Entry, decoded []event.Event, 
 	d := &decider{s: s, now: now, entries: make([]event.Entry, 0, len(events)+2)}
 	d.markReturned(h)
 	if acked > h.Seq && acked > h.Replayed.To && h.Replayed.Times < maxReplays {
-		d.add(name, event.LogRestored{Incarnation: h.Incarnation, From: h.Seq, To: acked})
+		d.add(name, s.logRestored(h, acked))
 	}
 	for i, e := range events {
 		if s.lacksClaim(h, e.HostSeq, decoded[i]) {
-			d.add(name, event.LogRestored{Incarnation: h.Incarnation, From: h.Seq, To: events[len(events)-1].HostSeq})
+			d.add(name, s.logRestored(h, events[len(events)-1].HostSeq))
 		}
+		acts := h.Machine.Grant
 		s.stepped = nil
 		d.fold(e, decoded[i])
 		if s.stepped != nil {
@@ -111,6 +112,9 @@ func Ingest(s *State, name string, events []event.Entry, decoded []event.Event, 
 		case event.HostStepped:
 			if why := s.needless(h); why != "" {
 				d.endGrant(h, why, 0)
+			}
+			if h.Machine.Grant != acts && h.offered() && h.Grant.Purpose == host.Update { // that it claimed before the log was restored
+				d.endGrant(h, "the host acts on "+h.Machine.Grant, 0)
 			}
 		case event.RepairOver:
 			if h.Grant.yields() {

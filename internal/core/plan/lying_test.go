@@ -134,8 +134,8 @@ func TestS9ConvergedWithoutAClaimSoaksFromItsReport(t *testing.T) {
 	}
 }
 
-// TestS10RepairThatNeverEndsHoldsNoWave claims a repair and never ends it: in four times the time
-// that a policy allows its wave goes on without it. It keeps its slot until it reports.
+// TestS10RepairThatNeverEndsHoldsNoWave claims a repair and never ends it: in the time that
+// a policy allows its wave goes on without it. It keeps its slot until it reports.
 func TestS10RepairThatNeverEndsHoldsNoWave(t *testing.T) {
 	w := onOne(t, "h0 h1")
 	w.drift("h0")
@@ -148,7 +148,7 @@ func TestS10RepairThatNeverEndsHoldsNoWave(t *testing.T) {
 		w.hosts["h1"].work()
 		w.tick()
 	}
-	due := began.Add(4 * (clock.Minute + 3*clock.Minute))
+	due := began.Add(clock.Minute + 3*clock.Minute)
 	w.now = due - 1
 	w.tick()
 	if b := plan.FirstBlock(w.s, w.phase("c@r2", rollout.Converging), w.now); b == nil || b.Detail != gate.InFlight {

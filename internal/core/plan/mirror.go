@@ -38,6 +38,9 @@ func (s *State) mirror(h *Host, in host.Input, at clock.Instant, ev event.HostSt
 	if comes && err == nil {
 		*m = next
 	}
+	if _, looked := in.(host.ProbeObserved); looked { // its look is as it says, also where it should have failed by it
+		m.SoakFrom, m.Probes = next.SoakFrom, next.Probes
+	}
 	follow(m, in, at, &ev, plan)
 	if told {
 		return nil // the server lacks what it would have expected it by
@@ -79,7 +82,6 @@ func follow(m *host.State, in host.Input, at clock.Instant, ev *event.HostSteppe
 		if was == "" {
 			m.Current, m.Target = in.Current, plan.Target
 		}
-		m.Rebooted = m.Rebooted || was == host.Deferred && ev.To == host.Activating
 	}
 	m.Phase, m.Manifest, m.Rollout = ev.To, ev.Manifest, ev.Rollout
 	m.Cause, m.Detail = ev.Cause, ev.Detail

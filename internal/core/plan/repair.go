@@ -69,7 +69,6 @@ func (s *State) foldRepair(h *Host, ev event.Event) {
 		h.Repair = nil
 		if h.Grant != nil && h.Grant.Purpose == host.Repair && h.Grant.ID == ev.Grant {
 			h.Grant, h.Overdue = nil, h.Overdue && h.SilentFailure
-			s.wakeGivenUp(h)
 		}
 	}
 	s.refresh(h)

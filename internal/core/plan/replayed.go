@@ -15,8 +15,11 @@ import (
 // backup: see event.LogRestored. What the server would know of it by itself is filled in
 // here, so that the host counts as what it is.
 type Replayed struct {
-	To uint64        `json:"to"`
-	At clock.Instant `json:"at"` // when the server learned of it
+	To uint64 `json:"to"`
+	// At is when the server learned of it, first in its Process: a log is restored while no
+	// process has it, so that what one learns later is of the same restore.
+	At      clock.Instant `json:"at"`
+	Process string        `json:"process,omitempty"`
 	// Acting says that the machine acts on a claim that the log lacks, also after To.
 	Acting bool `json:"acting,omitempty"`
 	// Times counts how often the host had it said.
@@ -75,6 +78,12 @@ func (s *State) lacksClaim(h *Host, seq uint64, ev event.Event) bool {
 		return false
 	}
 	return !h.hasClaim(grant) && h.Machine.Grant != grant && h.Machine.Reboot != grant
+}
+
+// logRestored says that the log lacks what a host was acknowledged up to an event.
+func (s *State) logRestored(h *Host, to uint64) event.LogRestored {
+	_, process, _ := strings.Cut(s.run, ".")
+	return event.LogRestored{Incarnation: h.Incarnation, From: h.Seq, To: to, Process: process}
 }
 
 // replayedClaim makes up for the claim that the log lacks of what a host begins to act on.
@@ -172,7 +181,10 @@ func (s *State) foldHead(at clock.Instant, h *Host, ev event.Event) {
 		h.Clock.observe(at)
 		s.reported(h, at)
 	case event.LogRestored:
-		h.Replayed.To, h.Replayed.At = ev.To, at
+		if ev.Process == "" || ev.Process != h.Replayed.Process {
+			h.Replayed.At, h.Replayed.Process = at, ev.Process
+		}
+		h.Replayed.To = ev.To
 		h.Replayed.Times++
 	}
 }

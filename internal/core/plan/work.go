@@ -18,8 +18,8 @@ const reportPatience = 3 * clock.Minute
 // mostWork is how many times that a host may take for all of it, whatever it reports.
 const mostWork = 4
 
-// unknownWork is that time where nobody has the plan by which the host says that it acts.
-const unknownWork = clock.Hour
+// unknownWork is all the time where nobody has the plan by which the host says that it acts.
+const unknownWork = 30 * clock.Minute
 
 // Work is when a host began what it does, on the server's clock.
 type Work struct {
@@ -45,10 +45,7 @@ func (s *State) began(h *Host, manifest digest.Digest, purpose host.Purpose, at 
 	if purpose == host.Update {
 		h.Work.Manifest, h.Work.ClaimedAt = manifest, at
 	}
-	h.Work.Since, h.Work.Progress = at, false
-	if purpose != host.Reboot || !h.Machine.Rebooted { // one reboot has a time of its own, and no more
-		h.Work.Began = at
-	}
+	h.Work.Since, h.Work.Began, h.Work.Progress = at, at, false
 }
 
 // progress reports whether a step began something that has a time of its own: another
@@ -59,13 +56,35 @@ func progress(before, after *host.State) bool {
 }
 
 // stepped notes a report of the host's machine. One that was given up while it was
-// there is taken back by progress alone.
+// there is taken back by progress alone, which the head that follows dates.
 func (h *Host) stepped(before *host.State) {
-	goes := progress(before, &h.Machine)
-	h.Work.Progress = h.Work.Progress || goes
-	if goes || !h.Overdue {
-		h.SilentFailure, h.Overdue = false, false
+	h.Work.Progress = h.Work.Progress || progress(before, &h.Machine)
+	if !h.Overdue {
+		h.SilentFailure = false
 	}
+}
+
+// takesBack reports whether progress at an instant takes back a host that was given up: it is
+// through with what it did, or has time left for it.
+func (s *State) takesBack(h *Host, at clock.Instant) bool {
+	return h.Overdue && !h.repairsOnly() && (!h.Acting() || at < h.Work.Began.Add(s.mostOf(h)))
+}
+
+// mostOf is all the time that a host may take for what it does, whatever it reports.
+func (s *State) mostOf(h *Host) clock.Duration {
+	if s.hostPlan(h, h.actsFor()) == nil {
+		return unknownWork
+	}
+	return mostWork * s.whole(h)
+}
+
+// whole is the time that a host may take without progress.
+func (s *State) whole(h *Host) clock.Duration {
+	p := s.hostPlan(h, h.actsFor())
+	if p == nil {
+		return unknownWork
+	}
+	return p.Policy.ActivationDeadline + p.Policy.ConfirmWindow + p.Soak + reportPatience
 }
 
 // reported dates what a batch of reports told of: progress, and that the host converged where
@@ -82,7 +101,10 @@ func (s *State) reported(h *Host, at clock.Instant) {
 		if h.Work.Began == 0 { // a claim that nobody knows of
 			h.Work.Began = at
 		}
-		s.wakeGivenUp(h)
+		if s.takesBack(h, at) {
+			h.SilentFailure, h.Overdue = false, false
+		}
+		s.refresh(h)
 	}
 }
 
@@ -93,15 +115,15 @@ func (s *State) givenUp(h *Host) (at clock.Instant, overdue bool) {
 		return 0, false
 	}
 	p := s.hostPlan(h, h.actsFor())
-	whole, confirm := unknownWork, clock.Duration(0)
+	whole, confirm := s.whole(h), clock.Duration(0)
 	if p != nil {
-		whole, confirm = p.Policy.ActivationDeadline+p.Policy.ConfirmWindow+p.Soak+reportPatience, p.Policy.ConfirmWindow
+		confirm = p.Policy.ConfirmWindow
 	}
 	if h.repairsOnly() { // which nobody waits for while it is silent
 		if h.Work.Began == 0 || !h.Online {
 			return 0, false
 		}
-		return h.Work.Began.Add(mostWork * whole), true
+		return h.Work.Began.Add(whole), true
 	}
 	if h.SilentSince != 0 && !h.SilentFailure {
 		at = h.SilentSince
@@ -115,7 +137,7 @@ func (s *State) givenUp(h *Host) (at clock.Instant, overdue bool) {
 	}
 	due := max(h.Work.Since.Add(whole), h.Work.Returned.Add(confirm+reportPatience))
 	if h.Work.Began != 0 {
-		due = min(due, h.Work.Began.Add(mostWork*whole))
+		due = min(due, h.Work.Began.Add(s.mostOf(h)))
 	}
 	if at == 0 || due < at {
 		return due, h.Online

@@ -97,5 +97,6 @@ func Faults() []Fault {
 	all = append(all, ended...)
 	all = append(all, rotated...)
 	all = append(all, passing...)
+	all = append(all, lied...)
 	return append(all, documents...)
 }

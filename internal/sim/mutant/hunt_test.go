@@ -57,7 +57,7 @@ func TestEveryFaultIsFound(t *testing.T) {
 	h := &hunter{pkg: "internal/sim", faults: Faults(), known: "testdata/seeds.txt", seeds: fromEnv(t, "STEADY_MUTANT_SEEDS", 5000)}
 	h.batch = h.seeds
 	h.args = func(f *Fault) []string {
-		return []string{"-want", strings.Join(f.Finds, ","), "-trust=" + strconv.FormatBool(f.Trust), "-restore=" + strconv.FormatBool(f.Restore)}
+		return []string{"-want", strings.Join(f.Finds, ","), "-trust=" + strconv.FormatBool(f.Trust), "-restore=" + strconv.FormatBool(f.Restore), "-liars=" + strconv.FormatBool(f.Liars)}
 	}
 	h.all(t, 100)
 }

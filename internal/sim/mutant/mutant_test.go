@@ -23,7 +23,7 @@ func simulated() []string {
 		all = append(all, "S"+strconv.Itoa(i))
 	}
 	all = append(all, "S38", "S40", "S42", "S43")
-	for i := 1; i <= 6; i++ {
+	for i := 1; i <= 7; i++ {
 		all = append(all, "L"+strconv.Itoa(i))
 	}
 	return all

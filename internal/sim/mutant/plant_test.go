@@ -25,6 +25,8 @@ type Fault struct {
 	Trust bool
 	// Restore says the same of schedules in which the server is restored from a backup.
 	Restore bool
+	// Liars says the same of schedules in which hosts are taken over.
+	Liars bool
 }
 
 // theSwitch stands beside the faults of each package: the fault whose number is in the
