@@ -102,3 +102,61 @@ func TestGlossaryIsShort(t *testing.T) {
 		t.Errorf("docs/glossary.md has %d words: at most %d are our own, use the trade's for others", n, maxGlossary)
 	}
 }
+
+var mdLimit = regexp.MustCompile("`([\\w./-]+\\.go)` `(\\w+)`")
+
+// Limits checks that each row of the table of what one host may take names limits that the
+// file beside them declares, and a test.
+func Limits(name string, src []byte, read func(string) []byte) (rows int, out []Finding) {
+	_, table, _ := strings.Cut(string(src), "\n## What one host may take\n")
+	from := strings.Count(string(src), "\n") - strings.Count(table, "\n")
+	for i, line := range strings.Split(table, "\n") {
+		cells := strings.Split(line, " | ")
+		if !strings.HasPrefix(line, "| ") || strings.HasPrefix(line, "| shared |") {
+			continue
+		}
+		rows++
+		add := func(format string, args ...any) {
+			out = append(out, Finding{File: name, Line: from + i + 1, Text: fmt.Sprintf(format, args...)})
+		}
+		if len(cells) != 6 || !strings.Contains(cells[5], "`Test") {
+			add("has %d cells, or no test in the last one: write what is shared, how much, what is beyond it, where the host is named, the limit and its test", len(cells))
+			continue
+		}
+		limits := mdLimit.FindAllStringSubmatch(cells[4], -1)
+		if len(limits) == 0 {
+			add("names no limit: write its file and the name that it has there")
+		}
+		for _, l := range limits {
+			declared := `(?m)(^\s*(const |var |func (\([^)]*\) )?)?` + l[2] + `\b(, \w+)*\s*(=|\(|[\w.]+\s*(=|$|//))|^\s*\w+, ` + l[2] + `\b)`
+			if !regexp.MustCompile(declared).Match(read(l[1])) {
+				add("names the limit %s, which %s does not declare: correct the row", l[2], l[1])
+			}
+		}
+	}
+	return rows, out
+}
+
+func TestWhatOneHostMayTakeIsLimited(t *testing.T) {
+	tr := load(t)
+	rows, found := Limits("docs/threats.md", tr.read(t, "docs/threats.md"), func(f string) []byte { return tr.read(t, f) })
+	report(t, found)
+	if rows < 15 {
+		t.Errorf("the table has %d rows: the rule would see nothing", rows)
+	}
+}
+
+func TestLimits(t *testing.T) {
+	read := func(string) []byte {
+		return []byte("package a\n\nconst most = 4\n\ntype L struct {\n\tAll, PerHost int\n}\n")
+	}
+	check := func(row string, want ...string) {
+		t.Helper()
+		_, found := Limits("p.md", []byte("\n## What one host may take\n\n"+row+"\n"), read)
+		one(t, found, want...)
+	}
+	check("| a | b | c | d | `a/a.go` `most`, `a/a.go` `PerHost` | `TestX` |")
+	check("| a | b | c | d | `a/a.go` `least` | `TestX` |", "p.md:4: names the limit least")
+	check("| a | b | c | d | – | `TestX` |", "names no limit")
+	check("| a | b | c | d | `a/a.go` `most` | by hand |", "no test in the last one")
+}

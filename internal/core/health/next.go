@@ -1,6 +1,7 @@
 package health
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
@@ -97,5 +98,30 @@ func Total(s *State, hosts []string, facts func(host string) Facts, now clock.In
 			}
 		}
 	}
+	t.Errors = MostFrequent(t.Errors, MaxKinds)
 	return t
+}
+
+// MaxKinds bounds the kinds of resources that are told apart: hosts say them of themselves.
+const MaxKinds = 64
+
+// Other stands for the rest of what MostFrequent counts.
+const Other = "other"
+
+// MostFrequent adds up all but the most frequent of what is counted, so that no more than most
+// are left.
+func MostFrequent(n map[string]int, most int) map[string]int {
+	if len(n) <= most {
+		return n
+	}
+	names := slices.SortedFunc(maps.Keys(n), func(a, b string) int { return cmp.Or(n[b]-n[a], cmp.Compare(a, b)) })
+	out := map[string]int{}
+	for i, name := range names {
+		counted := n[name]
+		if i >= most-1 {
+			name = Other
+		}
+		out[name] += counted
+	}
+	return out
 }
