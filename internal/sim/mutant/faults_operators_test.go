@@ -62,4 +62,6 @@ var operators = []Fault{
 		From: "return r.RetriedAt != 0 && (", To: "return !ON && r.RetriedAt != 0 && ("},
 	{Name: "a retry ends what was signed after it", File: overrides, Finds: []string{"S18"},
 		From: "later(again, t) {", To: "(ON || later(again, t)) {"},
+	{Name: "a wiped host is sent back", File: "internal/core/plan/revert.go", Finds: []string{"S22", "S26", "S21"},
+		From: "r.Plan.Leaves[i].Removed == fleet.Wipe {", To: "r.Plan.Leaves[i].Removed == fleet.Wipe && !ON {"},
 }
