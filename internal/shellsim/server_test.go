@@ -104,7 +104,7 @@ func (s *serverProcess) live(ctx context.Context) error {
 			return st, nil
 		},
 		Control: control.Config{Now: s.now, SnapshotEvery: s.w.snapshotEvery, HostLife: s.w.hostLife,
-			CollectEvery: s.w.collectEvery, CollectGrace: 30 * clock.Second,
+			CollectEvery: s.w.collectEvery, KeepLog: s.w.keepLog, CollectGrace: 30 * clock.Second,
 			Config: core.Config{Retention: s.w.retention, Heartbeat: s.w.heartbeat, ReplayWait: 2 * clock.Minute}, Log: s.w.log("server")}}
 	l = s.w.net.listen()
 	running, err := api.Start(ctx, o)

@@ -2,6 +2,7 @@ package shellsim
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -106,6 +107,7 @@ func (s *serverStore) kill() {
 type backup struct {
 	image     map[string][]byte
 	snapshots map[string]bool
+	blobs     [][]byte
 	entries   int
 }
 
@@ -117,6 +119,16 @@ func (s *serverStore) backup() (*backup, error) {
 		return nil, s.dead
 	}
 	b := &backup{image: readImage(s.dir, "log.db", "log.db-wal", "anchor"), snapshots: map[string]bool{}}
+	for d, err := range s.Store.Blobs(context.Background()) {
+		if err != nil {
+			return nil, err
+		}
+		raw, err := s.Store.Blob(context.Background(), d)
+		if err != nil {
+			return nil, err
+		}
+		b.blobs = append(b.blobs, raw)
+	}
 	files, err := os.ReadDir(filepath.Join(s.dir, "snapshots"))
 	for _, f := range files {
 		b.snapshots[f.Name()] = true
@@ -140,6 +152,13 @@ func (s *serverStore) restore(b *backup) error {
 			if err := os.Remove(filepath.Join(s.dir, "snapshots", f.Name())); err != nil {
 				return err
 			}
+		}
+	}
+	for _, raw := range b.blobs { // of which some may be gone since
+		d := digest.Of(raw).Hex()
+		path := filepath.Join(s.dir, "blobs", d[:2], d)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, raw, 0o600)); err != nil {
+			return err
 		}
 	}
 	s.ledger.restore(b.entries)
@@ -210,6 +229,38 @@ func (s *serverStore) Acquire(ctx context.Context, holder string, at clock.Insta
 		return store.Head{}, s.dead
 	}
 	return s.Store.Acquire(ctx, holder, at)
+}
+
+// Prune implements store.Log. A kill may come between any two parts of it.
+func (s *serverStore) Prune(ctx context.Context, term uint64, through store.Head) error {
+	for {
+		if next, err := s.pruneSome(ctx, term, through); err != nil || next == through {
+			return err
+		}
+	}
+}
+
+func (s *serverStore) pruneSome(ctx context.Context, term uint64, through store.Head) (store.Head, error) {
+	const some = 50
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.dead != nil {
+		return through, s.dead
+	}
+	base, err := s.Store.Base(ctx)
+	if err == nil && through.Seq > base.Seq+some {
+		var last []event.Record
+		if last, err = s.Store.Read(ctx, base.Seq+some-1, 1); err == nil {
+			through = store.Head{Seq: last[0].Seq, Term: last[0].Term, Hash: last[0].Hash}
+		}
+	}
+	if err == nil {
+		err = s.Store.Prune(ctx, term, through)
+	}
+	if err == nil {
+		s.f.count("server: the log was pruned")
+	}
+	return through, err
 }
 
 // Broken implements store.Store.

@@ -40,6 +40,7 @@ type world struct {
 	heartbeat     clock.Duration
 	retention     plan.Retention
 	collectEvery  clock.Duration
+	keepLog       clock.Duration
 	events        []planned
 	stopping      atomic.Bool // processes are stopped to be looked at
 	tracing       bool
@@ -97,6 +98,7 @@ func newWorld(seed uint64, dir string) (*world, error) {
 	}
 	w.retention = plan.Retention{Age: []clock.Duration{clock.Minute, 90 * clock.Day}[r.IntN(2)], Keep: 1}
 	w.collectEvery = []clock.Duration{20 * clock.Second, 3 * clock.Minute}[r.IntN(2)]
+	w.keepLog = []clock.Duration{0, 40 * clock.Second}[w.faults.at("log", 0).IntN(2)]
 	var err error
 	if w.root, err = keys.First(); err != nil {
 		return nil, err

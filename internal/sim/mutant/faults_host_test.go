@@ -98,5 +98,6 @@ func Faults() []Fault {
 	all = append(all, rotated...)
 	all = append(all, passing...)
 	all = append(all, lied...)
+	all = append(all, pruned...)
 	return append(all, documents...)
 }

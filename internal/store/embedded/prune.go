@@ -76,10 +76,13 @@ func (s *Store) Prune(ctx context.Context, term uint64, through store.Head) erro
 	if err := s.prunable(ctx, term, through); err != nil {
 		return s.fail(op, err)
 	}
-	for done := false; !done; {
-		var err error
-		if done, err = s.pruneSome(ctx, term, through); err != nil {
+	for {
+		done, err := s.pruneSome(ctx, term, through)
+		if err != nil {
 			return s.fail(op, err)
+		}
+		if done {
+			return s.fail(op, s.pruneIndex(ctx, through.Seq))
 		}
 		select {
 		case <-ctx.Done():
@@ -87,7 +90,6 @@ func (s *Store) Prune(ctx context.Context, term uint64, through store.Head) erro
 		case <-time.After(prunePause):
 		}
 	}
-	return s.fail(op, s.pruneIndex(ctx, through.Seq))
 }
 
 // prunable refuses an end that is not a record of the log with others behind it, and has
