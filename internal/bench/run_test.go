@@ -128,31 +128,25 @@ func TestSoakIsFlat(t *testing.T) {
 }
 
 // TestPrunedSoakIsFlat: a log that is pruned while changes are made, and the server killed in
-// every tenth, is no larger at the end than in the middle. At night it is a week with a change
-// of 1,000 hosts every hour.
+// every tenth, is no larger at the end than in the middle. The fleet is small: before the log is
+// pruned the audit has to catch up, which has a tenth of a processor.
 func TestPrunedSoakIsFlat(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a server and its agents")
 	}
-	hosts, changes := soakOf()
-	kept := "60s"
-	if hosts < 1000 { // changes are made in no time
-		changes, kept = 3*changes, "1s"
+	hosts, changes := 20, 90
+	if os.Getenv("STEADY_NIGHTLY") != "" {
+		changes = 500
 	}
-	r, err := bench.Run(t.Context(), bench.Options{Hosts: hosts, Rounds: 1, Soak: changes, Idle: time.Second, KeepLog: kept})
+	r, err := bench.Run(t.Context(), bench.Options{Hosts: hosts, Rounds: 1, Soak: changes, Idle: time.Second, KeepLog: "1s"})
 	testkit.Must(t, err)
 	second, last, end := r.Soak.Second, r.Soak.Last, r.Soak.Changes[changes-1]
 	t.Logf("the log had at most %d KiB, then %d KiB, and begins behind record %d", second.Log>>10, last.Log>>10, end.Pruned)
 	if end.Pruned == 0 {
 		t.Error("nothing was pruned")
 	}
-	for _, c := range []struct {
-		what                string
-		second, last, slack float64
-	}{{"log", float64(second.Log), float64(last.Log), 1.2}, {"goroutines", float64(second.Goroutines), float64(last.Goroutines), 1.2}} {
-		if c.last > c.second*c.slack {
-			t.Errorf("%s: %.2f in the second third, %.2f in the last", c.what, c.second, c.last)
-		}
+	if float64(last.Log) > 1.2*float64(second.Log) || float64(last.Goroutines) > 1.2*float64(second.Goroutines) {
+		t.Errorf("%d bytes of log and %d goroutines in the second third, %d and %d in the last", second.Log, second.Goroutines, last.Log, last.Goroutines)
 	}
 }
 

@@ -191,6 +191,7 @@ func (c *Control) foldAgain(ctx context.Context, begin documents.Checkpoint, upT
 	if err != nil {
 		return at, err
 	}
+	log.Forget()
 	at.Through, err = store.Replay(ctx, c.cfg.Store, begin.Through, func(records []event.Record) error {
 		start := time.Now()
 		for i := range records {
