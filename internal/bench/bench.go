@@ -140,6 +140,7 @@ type bench struct {
 	dir      string
 	ctx      context.Context
 	fleet    *fleetDir
+	pushed   chan struct{}  // closed when the next release is pushed, or nil
 	restarts sync.WaitGroup // of the server that are under way
 	server   *server
 	crowd    *crowd
@@ -257,7 +258,12 @@ func (b *bench) measure(c change) (m Change, err error) {
 		return m, err
 	}
 	r := b.crowd.expect(c.manifest)
-	if m.PushSeconds, err = b.push(c); err != nil {
+	m.PushSeconds, err = b.push(c)
+	if b.pushed != nil {
+		close(b.pushed)
+		b.pushed = nil
+	}
+	if err != nil {
 		return m, err
 	}
 	err = b.crowd.await(b.ctx, r, b.patience())

@@ -104,13 +104,20 @@ func third(changes []Worn) (t Third) {
 }
 
 // killIn has the server killed once half of the hosts are there in the next change, and
-// started again.
+// the release is pushed, and started again.
 func (b *bench) killIn(kill bool) {
 	b.crowd.mu.Lock()
 	defer b.crowd.mu.Unlock()
 	b.crowd.half = nil
 	if kill {
-		b.crowd.half = func() { b.restarts.Go(b.restart) }
+		pushed := make(chan struct{})
+		b.pushed = pushed
+		b.crowd.half = func() {
+			b.restarts.Go(func() {
+				<-pushed // a small fleet may be there before the answer is
+				b.restart()
+			})
+		}
 	}
 }
 
