@@ -17,8 +17,6 @@ func alwaysOpen(name, check string, finds ...string) Fault {
 var gated = []Fault{
 	{Name: "a server that lacks a part of its log goes on", File: "internal/core/gate/table.go", Finds: []string{"S33", "L3"}, Restore: true,
 		From: "return f.Behind()", To: "if ON {\n\t\t\treturn nil\n\t\t}\n\t\treturn f.Behind()"},
-	{Name: "an offer of a restored log may be claimed again", File: "internal/core/gate/table.go", Finds: []string{"S23"}, Restore: true,
-		From: "return CheckUnheard(f.Unheard())", To: "if ON {\n\t\t\treturn nil\n\t\t}\n\t\treturn CheckUnheard(f.Unheard())"},
 	alwaysOpen("no claim waits for hosts that were not heard", "CheckRollCall(f.RollCall())", "S1"),
 	alwaysOpen("old intent is granted", "CheckFreshness(f.Freshness())", "S32", "S26"),
 	alwaysOpen("a signed override stops nothing", "CheckOverride(f.Override())", "S18"),
