@@ -205,9 +205,9 @@ func TestS10RepairsOfAnUnwillingHostHoldNothing(t *testing.T) {
 	}
 }
 
-// TestS10OneRebootHasATimeOfItsOwn has a host stage what it booted, again and again, and claim a
-// reboot each time: the second one brings no more time, and it is given up.
-func TestS10OneRebootHasATimeOfItsOwn(t *testing.T) {
+// TestS10HostThatRebootsForEverIsGivenUp has a host stage what it booted, again and again, and claim a
+// reboot each time.
+func TestS10HostThatRebootsForEverIsGivenUp(t *testing.T) {
 	w := staging(t, "h0 h1", spec{soak: clock.Second, maxFailures: 1})
 	w.hosts["h1"].stages = false
 	w.tick()
