@@ -62,6 +62,9 @@ func (h *Handler) filter(ctx context.Context, about []string) (filter, error) {
 		}
 		f = append(f, topic{Subject: s})
 	}
+	if !slices.ContainsFunc(f, func(t topic) bool { return t.Kind == event.KindHost }) {
+		return f, nil
+	}
 	err := h.c.View(ctx, func(s *plan.State) {
 		for i := range f {
 			if known := s.Hosts[f[i].Name]; f[i].Kind == event.KindHost && known != nil {
