@@ -148,10 +148,13 @@ func (t *checker) acknowledged(a *agent, upTo uint64) {
 	t.acked[a.key] = max(t.acked[a.key], upTo)
 }
 
-// owes takes down that a host told the server of a longer history than its log's.
+// owes takes down that a host told the server of a longer history than its log's. A host
+// that sent what it owed is not waited for again: a copy of it has another history.
 func (t *checker) owes(s *server, a *agent, need uint64) {
 	until := s.began.Add(times.ReplayWait)
-	if d, there := s.owed[a.name]; !until.Reached(s.now()) && (!there || d.incarnation == a.inc && d.need < need) {
+	d, there := s.owed[a.name]
+	paid := there && s.state.Hosts[a.name] != nil && s.state.Hosts[a.name].Seq >= d.need
+	if !until.Reached(s.now()) && !paid && (!there || d.incarnation == a.inc && d.need < need) {
 		s.owed[a.name] = debt{need, a.inc, until}
 	}
 }
