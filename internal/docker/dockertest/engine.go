@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/moby/moby/client"
+	"golang.org/x/sys/unix"
 
 	"github.com/steadyfleet/steady/internal/sandbox"
 	"github.com/steadyfleet/steady/internal/testkit"
@@ -147,8 +148,21 @@ func (d *Daemon) Kill() { d.t.Helper(); d.requirePrivate("Kill"); d.End(syscall.
 // Shutdown ends the engine in good order. Containers stop.
 func (d *Daemon) Shutdown() { d.t.Helper(); d.requirePrivate("Shutdown"); d.End(syscall.SIGTERM) }
 
-// Restart ends the engine in good order and starts it again.
-func (d *Daemon) Restart() { d.t.Helper(); d.Shutdown(); d.Start() }
+// Restart ends the engine in good order and starts it again, as a reboot does: what an
+// engine that was in a hurry left mounted is gone. One that finds it counts it as its own,
+// and can never remove the container.
+func (d *Daemon) Restart() {
+	d.t.Helper()
+	d.Shutdown()
+	mounts := testkit.Value(os.ReadFile("/proc/self/mounts"))(d.t)
+	for line := range strings.Lines(string(mounts)) {
+		fields := strings.Fields(line)
+		if at := fields[1]; strings.HasPrefix(at, d.DataRoot()+"/") {
+			testkit.Must(d.t, unix.Unmount(at, unix.MNT_DETACH))
+		}
+	}
+	d.Start()
+}
 
 // Stop freezes the engine: it accepts connections and answers nothing.
 func (d *Daemon) Stop() {
