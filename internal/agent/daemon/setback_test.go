@@ -30,10 +30,8 @@ func (b *box) database() map[string][]byte {
 	return out
 }
 
-// TestT11SetBackHostIsParkedAndEnrolsAgain gives an agent the database of the release
-// before, beside today's anchor: it puts nothing of that release back and says that it is
-// parked, and a new token brings it back in the same folder.
-func TestT11SetBackHostIsParkedAndEnrolsAgain(t *testing.T) {
+// converged is a host on its first release, with a server.
+func converged(t *testing.T) (*server, *box, pack) {
 	s := newServer(t)
 	b := newBox(t, s, "web-1")
 	b.durable = true
@@ -41,6 +39,14 @@ func TestT11SetBackHostIsParkedAndEnrolsAgain(t *testing.T) {
 	one := newPack(t, "web", []file{{path: "a", content: "one"}}, step("app", "one"))
 	b.roll(single("web-1", 1, "r1", one), "g1", one)
 	b.phase(host.Converged)
+	return s, b, one
+}
+
+// TestT11SetBackHostIsParkedAndEnrolsAgain gives an agent the database of the release
+// before, beside today's anchor: it puts nothing of that release back and says that it is
+// parked, and a new token brings it back in the same folder.
+func TestT11SetBackHostIsParkedAndEnrolsAgain(t *testing.T) {
+	s, b, one := converged(t)
 	b.stop()
 	before := b.database()
 	b.start()
@@ -84,13 +90,7 @@ func TestT11SetBackHostIsParkedAndEnrolsAgain(t *testing.T) {
 // from the one that it has, and under no other; its key and the name on the engine stay,
 // also through the next enrolment.
 func TestRenamedHostGoesOn(t *testing.T) {
-	s := newServer(t)
-	b := newBox(t, s, "web-1")
-	b.durable = true
-	b.start()
-	one := newPack(t, "web", []file{{path: "a", content: "one"}}, step("app", "one"))
-	b.roll(single("web-1", 1, "r1", one), "g1", one)
-	b.phase(host.Converged)
+	s, b, one := converged(t)
 	key := testkit.Value(os.ReadFile(filepath.Join(b.state, "keys", "event.key")))
 	b.stop()
 	enrol := func(name, from string) error {
@@ -127,13 +127,7 @@ func TestRenamedHostGoesOn(t *testing.T) {
 // acknowledged, or ends with words, or cannot show who it is, or is parked. It runs
 // no command of the release before, and changes nothing back.
 func TestT11DamagedFolder(t *testing.T) {
-	s := newServer(t)
-	b := newBox(t, s, "web-1")
-	b.durable = true
-	b.start()
-	one := newPack(t, "web", []file{{path: "a", content: "one"}}, step("app", "one"))
-	b.roll(single("web-1", 1, "r1", one), "g1", one)
-	b.phase(host.Converged)
+	s, b, _ := converged(t)
 	yesterday := b.killed()
 	two := newPack(t, "web", []file{{path: "a", content: "two"}}, step("app", "two"))
 	b.roll(single("web-1", 2, "r2", two), "g2", two)
