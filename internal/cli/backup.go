@@ -135,11 +135,11 @@ func absolute(path string) string {
 // sizeOf adds up the files of a folder.
 func sizeOf(dir string) (size int64, err error) {
 	err = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
+		var info fs.FileInfo
+		if err == nil {
+			info, err = d.Info()
 		}
-		info, err := d.Info()
-		if errors.Is(err, fs.ErrNotExist) {
+		if errors.Is(err, fs.ErrNotExist) { // it went away, as files of a running server do
 			return nil
 		}
 		if err == nil && info.Mode().IsRegular() {
@@ -161,9 +161,20 @@ func giveToOwnerOf(original, dir string) error {
 	if !ok || os.Geteuid() != 0 {
 		return nil
 	}
-	return filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
-		return errors.Join(err, os.Lchown(path, int(owner.Uid), int(owner.Gid)))
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	var names []string
+	err = fs.WalkDir(root.FS(), ".", func(name string, _ fs.DirEntry, err error) error {
+		names = append(names, name)
+		return err
 	})
+	// The folder itself comes last: until then that user cannot put anything in the way of root.
+	for _, name := range slices.Backward(names) {
+		err = errors.Join(err, root.Lchown(name, int(owner.Uid), int(owner.Gid)))
+	}
+	return errors.Join(err, root.Close())
 }
 
 // copyFolder copies what is in a folder with its modes, without links and what is on its way.
@@ -188,7 +199,9 @@ func copyFolder(to, from string, skip ...string) error {
 				err = copyFolder(filepath.Join(to, name), filepath.Join(from, name))
 			}
 		case info.Mode().IsRegular():
-			err = disk.CopyFile(filepath.Join(to, name), filepath.Join(from, name))
+			if err = disk.CopyFile(filepath.Join(to, name), filepath.Join(from, name)); errors.Is(err, fs.ErrNotExist) {
+				continue
+			}
 		}
 		if err != nil {
 			return err
