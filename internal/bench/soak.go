@@ -41,8 +41,8 @@ type Worn struct {
 	Pruned     int64   `json:"logPrunedSequence"` // the record behind which the log begins
 }
 
-// Third sums up changes: the medians of those in which nothing was killed, the least
-// memory and the most goroutines after one, and what the disk grew by with each.
+// Third sums up changes: the medians of those in which nothing was killed, the median of the
+// log, the least memory and the most goroutines after one, and what the disk grew by with each.
 type Third struct {
 	Seconds        float64 `json:"medianSeconds"`
 	CPU            float64 `json:"medianServerCpuMillisPerHost"`
@@ -50,7 +50,7 @@ type Third struct {
 	Goroutines     int64   `json:"mostServerGoroutines"`
 	LogPerChange   int64   `json:"logBytesPerChange"`
 	BlobsPerChange int64   `json:"blobBytesPerChange"`
-	Log            int64   `json:"mostLogBytes"`
+	Log            int64   `json:"medianLogBytes"`
 }
 
 // soak makes the changes of a soak.
@@ -60,6 +60,7 @@ func (b *bench) soak() error {
 	}
 	s := &Soak{}
 	for i := range b.o.Soak {
+		began := time.Now()
 		c, err := b.fleet.release(false)
 		if err != nil {
 			return err
@@ -78,6 +79,9 @@ func (b *bench) soak() error {
 			w.CPU = m.ServerMillisPerHost
 		}
 		s.Changes = append(s.Changes, w)
+		if err := b.settle(time.Until(began.Add(b.o.SoakEvery))); err != nil {
+			return err
+		}
 	}
 	n := len(s.Changes)
 	s.Second, s.Last = third(s.Changes[n/3:2*n/3]), third(s.Changes[2*n/3:])
@@ -86,21 +90,41 @@ func (b *bench) soak() error {
 }
 
 func third(changes []Worn) (t Third) {
-	var seconds, cpu []float64
+	var seconds, cpu, log []float64
 	first, last := changes[0], changes[len(changes)-1]
 	t.PSS = first.PSS
 	for _, w := range changes {
 		if !w.Killed {
 			seconds, cpu = append(seconds, w.Seconds), append(cpu, w.CPU)
 		}
-		t.Log = max(t.Log, w.Log)
+		log = append(log, float64(w.Log))
 		t.PSS, t.Goroutines = min(t.PSS, w.PSS), max(t.Goroutines, w.Goroutines)
 	}
-	t.Seconds, t.CPU = median(seconds), median(cpu)
+	t.Seconds, t.CPU, t.Log = median(seconds), median(cpu), int64(median(log))
 	if n := int64(len(changes) - 1); n > 0 {
 		t.LogPerChange, t.BlobsPerChange = (last.Log-first.Log)/n, (last.Blobs-first.Blobs)/n
 	}
 	return t
+}
+
+// auditPoll is how often a soak asks how far the running audit is.
+const auditPoll = 50 * time.Millisecond
+
+// settle waits for a time, and until the running audit has read all of the log: it has a
+// tenth of a processor, and nothing is pruned that it has not read.
+func (b *bench) settle(least time.Duration) error {
+	if err := b.pause(least); err != nil {
+		return err
+	}
+	for {
+		values, err := b.server.metrics(b.ctx)
+		if err != nil || values["steady_audit_sequence"] >= values["steady_log_sequence"] {
+			return err
+		}
+		if err := b.pause(auditPoll); err != nil {
+			return err
+		}
+	}
 }
 
 // killIn has the server killed once half of the hosts are there in the next change, and

@@ -230,6 +230,7 @@ beside what Steady aims for. They do not carry from one machine to another.`,
 	f.IntVar(&o.Rounds, "rounds", 3, "changes without the policy, and as many with it in turn")
 	f.StringVar(&o.KeepLog, "keep-log", "", "how long the server keeps the log, such as 60s, so that it is pruned in a soak (default: that of steady server)")
 	f.IntVar(&o.Soak, "soak", 0, "changes to make after these, one after the other, the server killed in every tenth; 0 for none")
+	f.DurationVar(&o.SoakEvery, "soak-every", 0, "least time from one of these changes to the next; each also waits until the running audit has read the log")
 	f.DurationVar(&o.Idle, "idle", 10*time.Second, "how long to watch the fleet at rest; 60s is one cycle of long-polls")
 	f.BoolVar(&o.Verify, "verify", false, "have the simulated hosts check every signature, as real ones do")
 	f.StringVar(&o.Dir, "keep-dir", "", "new folder for all that the run makes, which is kept")

@@ -46,7 +46,7 @@ type auditor struct {
 	since uint64
 
 	mu             sync.Mutex
-	seq            uint64   // of the last event that was checked
+	seq            uint64   // of the last event that was read
 	findings       []string // since the process began, the first ones
 	more           int      // beyond those
 	contradictions map[string]string
@@ -55,34 +55,41 @@ type auditor struct {
 
 func newAuditor(ctx context.Context, c *Control) *auditor {
 	library := documents.New(c.cfg.Store)
-	inventory := documents.NewInventory(library)
-	log, begin, err := auditFrom(ctx, c.cfg.Store, library)
-	if err != nil {
-		c.cfg.Log.Error("the log is not audited; nothing is pruned or collected", "err", err)
-		log = audit.NewLog(library)
-	}
-	inventory.Begin(ctx, &begin)
-	c.pruned.Store(begin.Through.Seq)
-	a := &auditor{log: log.Forget(), seq: begin.Through.Seq, ended: err != nil, inventory: inventory, since: c.head.Seq, contradictions: map[string]string{},
+	a := &auditor{inventory: documents.NewInventory(library), since: c.head.Seq, contradictions: map[string]string{},
 		found: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "steady", Name: "audit_findings_total",
 			Help: "Invariants that committed events broke since the server began, by invariant and by whether a host reported it against itself."}, []string{"invariant", "of"})}
+	if err := a.begin(ctx, c.cfg.Store, library); err != nil {
+		c.cfg.Log.Error("the log is not audited; nothing is pruned or collected", "err", err)
+		a.log, a.ended = audit.NewLog(library), true
+	}
+	c.pruned.Store(a.seq)
+	a.log = a.log.Forget()
 	c.cfg.Metrics.MustRegister(a.found, prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "steady", Name: "audit_sequence",
-		Help: "Sequence of the last entry of the log that the running audit has checked."}, func() float64 { return float64(a.checked()) }))
+		Help: "Sequence of the last entry of the log that the running audit has read."}, func() float64 { return float64(a.read()) }))
 	return a
 }
 
-// auditFrom returns the audit of a log where that begins, and what it begins with. The
-// library learns where documents are.
-func auditFrom(ctx context.Context, s store.Store, library *documents.Library) (*audit.Log, documents.Checkpoint, error) {
-	begin, err := documents.Begin(ctx, s)
+// begin has the inventory begin with what the log begins with, and the audit at the newest
+// checkpoint: those before it were checked by the process that wrote it, and steady doctor
+// checks the whole log.
+func (a *auditor) begin(ctx context.Context, s store.Store, library *documents.Library) error {
+	oldest, err := documents.Begin(ctx, s)
 	if err == nil {
-		_, _, err = begin.Fold(library)
+		_, _, err = oldest.Fold(library)
 	}
 	if err != nil {
-		return nil, documents.Checkpoint{}, err
+		return err
 	}
-	log, err := begin.Auditor(library)
-	return log, begin, err
+	a.inventory.Begin(ctx, &oldest)
+	a.seq = oldest.Through.Seq
+	newest, err := documents.Newest(ctx, s)
+	if err == nil && newest.Through.Seq > oldest.Through.Seq {
+		_, _, err = newest.Fold(library)
+	}
+	if err == nil {
+		a.log, err = newest.Auditor(library)
+	}
+	return err
 }
 
 // watchLog audits the log while the reducer runs.
@@ -92,7 +99,7 @@ func (c *Control) watchLog(ctx context.Context) {
 		return
 	}
 	var rest time.Duration // that is owed
-	err := c.Follow(ctx, c.audit.checked(), func(records []event.Record) error {
+	err := c.Follow(ctx, c.audit.read(), func(records []event.Record) error {
 		for i := range records {
 			start := time.Now()
 			if err := c.auditRecord(ctx, &records[i]); err != nil {
@@ -123,9 +130,12 @@ func (c *Control) auditRecord(ctx context.Context, r *event.Record) error {
 		return err
 	}
 	a.inventory.Observe(ctx, r.Seq, ev)
+	var found []audit.Violation
 	a.logMu.Lock()
-	found := a.log.ObserveEvent(r.Seq, r.Entry, ev)
-	a.encode()
+	if r.Seq > a.log.Seq() { // what it begins with goes no further
+		found = a.log.ObserveEvent(r.Seq, r.Entry, ev)
+		a.encode()
+	}
 	a.logMu.Unlock()
 	a.note(r.Seq, found)
 	if r.Seq <= a.since {
@@ -153,8 +163,9 @@ func (c *Control) auditRecord(ctx context.Context, r *event.Record) error {
 	return nil
 }
 
-// checked is the sequence of the last event that was checked.
-func (a *auditor) checked() uint64 {
+// read is the sequence of the last event that was read: the inventory knows what all up to
+// it name, and the audit has found in them what it will.
+func (a *auditor) read() uint64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.seq

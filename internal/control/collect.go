@@ -116,7 +116,7 @@ func (c *Control) named(ctx context.Context) (keep map[digest.Digest]struct{}, p
 		bundles = append(bundles, h.Bundle)
 	}
 	slices.Sort(bundles)
-	if seq := c.audit.checked(); seq < head {
+	if seq := c.audit.read(); seq < head {
 		return nil, 0, fmt.Errorf("%w: the log is read up to %d of %d", errPutOff, seq, head)
 	}
 	keep, err = c.audit.inventory.Keep(ctx, manifests, slices.Compact(bundles))

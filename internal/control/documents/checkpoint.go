@@ -85,6 +85,15 @@ func Begin(ctx context.Context, log Log) (Checkpoint, error) {
 	return Load(ctx, log, &all[len(all)-1])
 }
 
+// Newest returns the newest checkpoint of the log, or the beginning of one that has none.
+func Newest(ctx context.Context, log Log) (Checkpoint, error) {
+	all, _, err := Checkpoints(ctx, log)
+	if err != nil || len(all) == 0 {
+		return Checkpoint{}, err
+	}
+	return Load(ctx, log, &all[0])
+}
+
 // Load reads the documents of a checkpoint.
 func Load(ctx context.Context, blobs Blobs, r *Recorded) (c Checkpoint, err error) {
 	if r.Format != StateFormat {
