@@ -13,7 +13,7 @@ import (
 	"github.com/steadyfleet/steady/internal/testkit"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write docs/reference/metrics.md again")
+var rewrite = flag.Bool("rewrite", false, "write again what is made from a running server")
 
 // TestReferenceOfMetrics holds the page equal to what a running server serves.
 func TestReferenceOfMetrics(t *testing.T) {

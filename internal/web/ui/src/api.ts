@@ -1,0 +1,820 @@
+// Made from the description of the operator API (OpenAPI); go test ./internal/api -run TestTypesOfTheUI -rewrite makes it again.
+
+export interface Answer {
+  accepted?: string[] | null;
+  block?: Block;
+  channel: string;
+  current: string;
+  degraded?: Degradation;
+  former?: FormerName[] | null;
+  gates: Gate[] | null;
+  host: string;
+  message: string;
+  pending?: string;
+  pendingBlock?: Block;
+  pendingGates?: Gate[] | null;
+  reboot?: RebootAnswer;
+  repair?: RepairAnswer;
+  rollout: string;
+  status: string;
+  target: string;
+  wave: string;
+  waveBlocks?: Block[] | null;
+}
+
+export interface Block {
+  clearedBy: string;
+  code: string;
+  detail?: string;
+  earliest: number;
+  message: string;
+  waitsFor: string;
+}
+
+export interface Bounds {
+  devices?: boolean;
+  hostMounts?: string[] | null;
+  hostNamespaces?: boolean;
+  images?: string[] | null;
+  kinds?: string[] | null;
+  maxMemory?: number;
+  maxNanoCPUs?: number;
+  maxPIDs?: number;
+  maxWorkspaces?: number;
+  ports?: PortRange;
+  privileged?: boolean;
+  requireSigned?: boolean;
+  routes?: RouteBounds;
+  secrets?: string[] | null;
+  subnets?: string[] | null;
+}
+
+export interface Changed {
+  changed: boolean;
+  nonce?: string;
+  resource: number;
+  version: number;
+}
+
+export interface ChannelState {
+  deferral?: string;
+  health?: Record<string, number>;
+  name: string;
+  quarantine?: QuarantineRow[] | null;
+  queued?: string;
+  rollout?: string;
+  status?: string;
+}
+
+export interface Degradation {
+  bundle: boolean;
+  more?: number;
+  probes?: DegradedProbe[] | null;
+  resources?: DegradedResource[] | null;
+  since: number;
+}
+
+export interface DegradedHost {
+  bundle: boolean;
+  host: string;
+  more?: number;
+  probes?: DegradedProbe[] | null;
+  resources?: DegradedResource[] | null;
+  since: number;
+}
+
+export interface DegradedProbe {
+  message?: string;
+  probe: string;
+}
+
+export interface DegradedResource {
+  message?: string;
+  reason?: string;
+  resource: string;
+  state: string;
+}
+
+export interface Delegation {
+  allow: string[] | null;
+  bounds: Bounds;
+  kinds: string[] | null;
+}
+
+export interface Difference {
+  cause: string;
+  class: string;
+  desired?: string;
+  field: string;
+  observed?: string;
+  why?: string;
+}
+
+export interface Engine {
+  api: string;
+  arch?: string;
+  cgroup?: number;
+  containers: number;
+  gpus?: GPUFacts;
+  kernel?: string;
+  name: string;
+  os?: string;
+  problem?: string;
+  running: number;
+  storage?: string;
+  version: string;
+}
+
+export interface Enrolment {
+  epoch: number;
+  fleet: string;
+  minVersions: Record<string, number>;
+  root: string;
+  rootDigest: string;
+  serverCA: string;
+}
+
+export interface ErrorDetail {
+  location?: string;
+  message?: string;
+  value?: unknown;
+}
+
+export interface ErrorModel {
+  detail?: string;
+  errors?: ErrorDetail[] | null;
+  instance?: string;
+  status?: number;
+  title?: string;
+  type?: string;
+}
+
+export interface Event {
+  at: number;
+  body: unknown;
+  hostSeq?: number;
+  incarnation?: number;
+  seq: number;
+  subject?: Subject;
+  term: number;
+  type: string;
+}
+
+export interface EventPage {
+  events: Event[] | null;
+  next: number;
+}
+
+export interface FleetHealth {
+  degraded: DegradedHost[] | null;
+  errors: Record<string, number>;
+  hosts: Record<string, number>;
+  status: string;
+}
+
+export interface FormerName {
+  incarnation: number;
+  name: string;
+  until: number;
+}
+
+export interface Freeze {
+  for: number;
+  reason: string;
+}
+
+export interface Frozen {
+  until: number;
+}
+
+export interface GPUFacts {
+  cdi?: string[] | null;
+  devices?: number;
+  driver?: string;
+  engineCDI?: boolean;
+  hook?: boolean;
+  runtime?: boolean;
+  toolkit?: boolean;
+}
+
+export interface Gate {
+  block?: Block;
+  gate: string;
+}
+
+export interface Host {
+  accepted?: number;
+  agentVersion?: string;
+  channel?: string;
+  current?: string;
+  degraded?: Degradation;
+  failed?: string;
+  forked?: boolean;
+  frozenUntil?: number;
+  frozenWhy?: string;
+  grant?: string;
+  health: string;
+  identityStatus?: string;
+  incarnation: number;
+  name: string;
+  online: boolean;
+  owed?: Owed;
+  phase: string;
+  presence: string;
+  removed?: Removal;
+  renamedFrom?: string;
+  rollout?: string;
+  runs?: string;
+  server?: string;
+  tags?: string[] | null;
+  target?: string;
+}
+
+export interface HostCounts {
+  enrolled: number;
+  failed: number;
+  inFlight: number;
+  leaving?: Removal[] | null;
+  neverEnrolled: string[] | null;
+  online: number;
+  presence: Record<string, number>;
+  toEnrol: number;
+  total: number;
+  versions?: Record<string, number>;
+}
+
+export interface HostDetail {
+  accepted?: number;
+  agentVersion?: string;
+  certExpires?: number;
+  certSerial?: string;
+  channel?: string;
+  current?: string;
+  degraded?: Degradation;
+  failed?: string;
+  forked?: boolean;
+  frozenUntil?: number;
+  frozenWhy?: string;
+  grant?: string;
+  health: string;
+  identityStatus?: string;
+  incarnation: number;
+  lastSeen?: number;
+  name: string;
+  online: boolean;
+  owed?: Owed;
+  phase: string;
+  presence: string;
+  probes?: ProbeState[] | null;
+  removed?: Removal;
+  renamedFrom?: string;
+  rollout?: string;
+  runs?: string;
+  seq: number;
+  server?: string;
+  tags?: string[] | null;
+  target?: string;
+  why: Answer;
+}
+
+export interface HostMetrics {
+  agentVersion?: string;
+  at: number;
+  capabilities?: string[] | null;
+  engine?: Engine;
+  host: string;
+  metrics?: unknown;
+  runtimes?: string[] | null;
+  uptime?: number;
+}
+
+export interface HostResources {
+  delegation?: Delegation;
+  dropped?: number;
+  host: string;
+  resources: Resource[] | null;
+  settings: HostSettings;
+  version: number;
+}
+
+export interface HostSettings {
+  enabled?: boolean;
+  heartbeatInterval?: number;
+  metrics: MetricsChoice;
+  pools: Pools;
+  resyncInterval?: number;
+}
+
+export interface Item {
+  ends?: number;
+  hosts?: number;
+  kind: string;
+  level: string;
+  limit?: number;
+  message?: string;
+  name?: string;
+  next?: string;
+  used?: number;
+}
+
+export interface MadeToken {
+  createdAt?: number;
+  expires?: number;
+  id: string;
+  lastUsed?: number;
+  name: string;
+  role: string;
+  secret: string;
+}
+
+export interface ManagedResource {
+  actor: string;
+  kind: string;
+  name: string;
+  nonce?: string;
+  notAfter?: number;
+  reason?: string;
+  setAt: number;
+  signed: boolean;
+  spec: unknown;
+  verb?: string;
+}
+
+export interface Member {
+  frozenUntil?: number;
+  health: string;
+  host: string;
+  moreUnready?: number;
+  online: boolean;
+  presence: string;
+  progress?: Progress;
+  skipped?: boolean;
+  status: string;
+  unready?: DegradedResource[] | null;
+  wave: number;
+}
+
+export interface MetricsChoice {
+  gpu?: boolean;
+  host?: boolean;
+  workspaces?: boolean;
+}
+
+export interface NewOverride {
+  signed: unknown;
+}
+
+export interface NewToken {
+  life?: number;
+  name: string;
+  role: "viewer" | "operator" | "releaser" | "admin";
+}
+
+export interface Override {
+  _type: string;
+  action: string;
+  bundle?: string;
+  channel: string;
+  critical?: string[] | null;
+  digest: string;
+  envelope?: string;
+  epoch: number;
+  fleet: string;
+  host?: string;
+  id: string;
+  incarnation?: number;
+  issuedAt: number;
+  manifest?: string;
+  notAfter: number;
+  reason: string;
+  restricts: boolean;
+  rollout?: string;
+  signed?: unknown;
+  version: number;
+  wave?: string;
+  workloads?: string;
+}
+
+export interface OverridePushed {
+  _type: string;
+  action: string;
+  bundle?: string;
+  channel: string;
+  critical?: string[] | null;
+  digest: string;
+  envelope?: string;
+  epoch: number;
+  fleet: string;
+  host?: string;
+  id: string;
+  incarnation?: number;
+  issuedAt: number;
+  manifest?: string;
+  news: boolean;
+  notAfter: number;
+  reason: string;
+  restricts: boolean;
+  rollout?: string;
+  signed?: unknown;
+  version: number;
+  wave?: string;
+  workloads?: string;
+}
+
+export interface Owed {
+  acknowledged: number;
+  host: string;
+  logged: number;
+}
+
+export interface PlanAnswer {
+  does: string;
+  fields: PlanField[] | null;
+  resource: string;
+  why?: string;
+}
+
+export interface PlanField {
+  cause?: string;
+  class: string;
+  desired?: string;
+  field: string;
+  observed?: string;
+  why?: string;
+}
+
+export interface PlanRequest {
+  kind: "image" | "network" | "route" | "snapshot" | "volume" | "workspace";
+  name: string;
+  spec?: unknown;
+}
+
+export interface Pools {
+  builds?: number;
+  pulls?: number;
+  starts?: number;
+}
+
+export interface PortRange {
+  from: number;
+  to: number;
+}
+
+export interface ProbeState {
+  evidence?: boolean;
+  failing?: string[] | null;
+  failingSince?: number;
+  mode: string;
+  name: string;
+  passing: boolean;
+  reason?: string;
+  seen: boolean;
+}
+
+export interface Progress {
+  phase: string;
+  probes?: ProbeState[] | null;
+  soak?: number;
+  soakFrom?: number;
+  sustainedFailure: number;
+}
+
+export interface Promotion {
+  reason: string;
+  wave: string;
+}
+
+export interface QuarantineRow {
+  bundle: string;
+  channel: string;
+  reason: string;
+}
+
+export interface RebootAnswer {
+  block?: Block;
+  component: string;
+  gates?: Gate[] | null;
+  grant?: string;
+  message: string;
+}
+
+export interface ReleaseInfo {
+  acceptedAt: number;
+  ref: string;
+  rootVersion: number;
+  timestampAt: number;
+  version: number;
+}
+
+export interface Removal {
+  detail?: string;
+  done: boolean;
+  host: string;
+  signed?: string;
+  workloads: string;
+}
+
+export interface RepairAnswer {
+  block?: Block;
+  gates?: Gate[] | null;
+  grant?: string;
+  message: string;
+  more?: number;
+  reason: string;
+  resources: string[] | null;
+}
+
+export interface RequestInBody {
+  reason?: string;
+}
+
+export interface Resource {
+  attempts?: number;
+  declared: boolean;
+  differences?: Difference[] | null;
+  kind: string;
+  layer: string;
+  message?: string;
+  name: string;
+  next?: boolean;
+  nextAttempt?: number;
+  phase?: string;
+  reason?: string;
+  since?: number;
+  state?: string;
+  version?: number;
+}
+
+export interface RestoreWait {
+  owed: Owed[] | null;
+  unheard: string[] | null;
+  unheardUntil?: number;
+  until?: number;
+}
+
+export interface Retried {
+  hosts?: string[] | null;
+  override?: string;
+  refusing?: string[] | null;
+  rollout: string;
+  waveName: string;
+}
+
+export interface RetryRequest {
+  reason: string;
+  resource?: string;
+}
+
+export interface Rollout {
+  blocked?: string;
+  channel: string;
+  endedAt?: number;
+  manifest: string;
+  name: string;
+  openedAt: number;
+  phase: string;
+  queuedAt?: number;
+  reason?: string;
+  ref: string;
+  status: string;
+}
+
+export interface RolloutDetail {
+  blocked?: string;
+  channel: string;
+  endedAt?: number;
+  manifest: string;
+  members: Member[] | null;
+  name: string;
+  now: number;
+  openedAt: number;
+  phase: string;
+  queuedAt?: number;
+  reason?: string;
+  ref: string;
+  status: string;
+  waveBlocks?: Block[] | null;
+  waves: Wave[] | null;
+}
+
+export interface RootInfo {
+  epoch: number;
+  expires: number;
+  version: number;
+}
+
+export interface Roots {
+  roots: string[] | null;
+}
+
+export interface RootsPushed {
+  accepted: number;
+  epoch: number;
+  next?: string;
+  releaseValid: boolean;
+  version: number;
+}
+
+export interface RouteBounds {
+  certificates?: string[] | null;
+  hosts?: string[] | null;
+}
+
+export interface SetResource {
+  envelope?: unknown;
+  notAfter?: number;
+  reason?: string;
+  spec: unknown;
+}
+
+export interface SettingsPatch {
+  builds?: number;
+  enabled?: boolean;
+  gpuMetrics?: boolean;
+  heartbeatInterval?: number;
+  hostMetrics?: boolean;
+  pulls?: number;
+  reason: string;
+  resyncInterval?: number;
+  starts?: number;
+  workspaceMetrics?: boolean;
+}
+
+export interface Source {
+  lastError?: string;
+  lastLook?: number;
+  lastSuccess?: number;
+  name: string;
+  ref?: string;
+  refused?: SourceTrouble;
+  unfetched?: SourceTrouble;
+  version?: number;
+}
+
+export interface SourceTrouble {
+  cause: string;
+  detail: string;
+  since: number;
+}
+
+export interface Status {
+  channels: ChannelState[] | null;
+  expiries: Item[] | null;
+  fleet: string;
+  health: FleetHealth;
+  hosts: HostCounts;
+  now: number;
+  release: ReleaseInfo;
+  root: RootInfo;
+  safeMode?: string;
+  seq: number;
+  sources?: Source[] | null;
+  term: number;
+  version?: string;
+  warnings: string[] | null;
+}
+
+export interface Subject {
+  kind: string;
+  name: string;
+}
+
+export interface Token {
+  createdAt?: number;
+  expires?: number;
+  id: string;
+  lastUsed?: number;
+  name: string;
+  role: string;
+}
+
+export interface TokenRevocation {
+  force?: boolean;
+}
+
+export interface Verb {
+  reason: string;
+}
+
+export interface Wave {
+  counts: Record<string, number>;
+  failures: number;
+  hosts: number;
+  name: string;
+  offline: number;
+  open: boolean;
+  soak: number;
+  state: string;
+}
+
+// Answers are what each operation answers, by its id.
+export interface Answers {
+  "add-quarantine": void;
+  "ask-resource": Changed;
+  "clear-quarantine": void;
+  "create-token": MadeToken;
+  "decommission-host": void;
+  "end-safe-mode": RestoreWait;
+  "enrolment": Enrolment;
+  "freeze-host": Frozen;
+  "health": unknown;
+  "hook-release": unknown;
+  "host-metrics": HostMetrics;
+  "host-orphans": unknown;
+  "host-prune": unknown;
+  "image-output": unknown;
+  "list-events": EventPage;
+  "list-hosts": Host[] | null;
+  "list-overrides": Override[] | null;
+  "list-quarantine": QuarantineRow[] | null;
+  "list-resources": HostResources;
+  "list-rollouts": Rollout[] | null;
+  "list-sources": Source[] | null;
+  "list-tokens": Token[] | null;
+  "metrics": unknown;
+  "newest-release": unknown;
+  "openapi": unknown;
+  "operate-rollout": void;
+  "plan-resource": PlanAnswer;
+  "promote-wave": void;
+  "push-override": OverridePushed;
+  "push-release": unknown;
+  "push-roots": RootsPushed;
+  "read-history": unknown;
+  "readiness": unknown;
+  "reconcile": void;
+  "remove-resource": void;
+  "retry-host": void;
+  "retry-rollout": Retried;
+  "revoke-host": void;
+  "revoke-token": void;
+  "safe-mode": RestoreWait;
+  "set-resource": Changed;
+  "show-host": HostDetail;
+  "show-override": Override;
+  "show-resource": ManagedResource;
+  "show-rollout": RolloutDetail;
+  "status": Status;
+  "stream-events": unknown;
+  "tune-host": HostSettings;
+  "unfreeze-host": void;
+  "why-host": Answer;
+  "workspace-exec": unknown;
+  "workspace-logs": unknown;
+}
+
+// routes are the operations by their id: method, path, and what it is for.
+export const routes = {
+  "add-quarantine": ["POST", "/v1/operator/quarantine/{channel}/{bundle}/add", "Refuse a bundle on a channel"],
+  "ask-resource": ["POST", "/v1/operator/hosts/{host}/{kind}/{name}/{verb}", "Ask once for something of a resource"],
+  "clear-quarantine": ["POST", "/v1/operator/quarantine/{channel}/{bundle}/clear", "Allow a bundle again on a channel"],
+  "create-token": ["POST", "/v1/operator/tokens", "Make an operator token"],
+  "decommission-host": ["POST", "/v1/operator/hosts/{host}/decommission", "Revoke a host and retire it"],
+  "end-safe-mode": ["POST", "/v1/operator/safe-mode/end", "Go on without the events that hosts owe the server"],
+  "enrolment": ["GET", "/v1/operator/enrolment", "What a new host begins with"],
+  "freeze-host": ["POST", "/v1/operator/hosts/{host}/freeze", "Give a host no grants for a while"],
+  "health": ["GET", "/healthz", "Whether the process is alive and able; 503 says why not"],
+  "hook-release": ["POST", "/v1/hooks/release", "Look at the sources of releases now; signed as GitHub, Gitea and Forgejo sign webhooks"],
+  "host-metrics": ["GET", "/v1/operator/hosts/{host}/metrics", "Show what a host last reported"],
+  "host-orphans": ["GET", "/v1/operator/hosts/{host}/orphans", "List what carries the host's labels and nobody declares, in frames"],
+  "host-prune": ["POST", "/v1/operator/hosts/{host}/prune", "Remove what carries the host's labels and nobody declares, in frames"],
+  "image-output": ["GET", "/v1/operator/hosts/{host}/image/{name}/output", "Read or follow the output of an image's build or pull, in frames"],
+  "list-events": ["GET", "/v1/operator/events", "Read the log"],
+  "list-hosts": ["GET", "/v1/operator/hosts", "List every host"],
+  "list-overrides": ["GET", "/v1/operator/overrides", "The signed overrides in force"],
+  "list-quarantine": ["GET", "/v1/operator/quarantine", "List every quarantined bundle"],
+  "list-resources": ["GET", "/v1/operator/hosts/{host}/resources", "List the resources of a host"],
+  "list-rollouts": ["GET", "/v1/operator/rollouts", "List the rollouts, newest first"],
+  "list-sources": ["GET", "/v1/operator/sources", "Say where every source of releases stands"],
+  "list-tokens": ["GET", "/v1/operator/tokens", "List the operators' tokens"],
+  "metrics": ["GET", "/metrics", "Prometheus metrics"],
+  "newest-release": ["GET", "/v1/operator/releases/newest", "The newest accepted release with all of its files, packed (tar)"],
+  "openapi": ["GET", "/v1/operator/openapi.json", "This description"],
+  "operate-rollout": ["POST", "/v1/operator/rollouts/{rollout}/{verb}", "Pause, resume or cancel a rollout"],
+  "plan-resource": ["POST", "/v1/operator/hosts/{host}/plan", "Ask a host what setting a resource would do"],
+  "promote-wave": ["POST", "/v1/operator/rollouts/{rollout}/promote", "Open the next wave of a rollout although a gate blocks it"],
+  "push-override": ["POST", "/v1/operator/overrides", "Bring an override that an operator signed"],
+  "push-release": ["POST", "/v1/operator/releases", "Push a packed release (tar)"],
+  "push-roots": ["POST", "/v1/operator/roots", "Push roots that follow the trusted one"],
+  "read-history": ["GET", "/v1/operator/history", "The whole log with the signed documents that it names, as JSON lines"],
+  "readiness": ["GET", "/readyz", "Whether the server can take in and grant anything; 503 says why not"],
+  "reconcile": ["POST", "/v1/operator/reconcile", "Evaluate every rollout and host now"],
+  "remove-resource": ["DELETE", "/v1/operator/hosts/{host}/{kind}/{name}", "Remove a resource from a host's managed layer"],
+  "retry-host": ["POST", "/v1/operator/hosts/{host}/retry", "Have a host try again what it gave up"],
+  "retry-rollout": ["POST", "/v1/operator/rollouts/{rollout}/retry", "Try a rollout again that failed for a cause outside of it"],
+  "revoke-host": ["POST", "/v1/operator/hosts/{host}/revoke", "End the certificates of a host"],
+  "revoke-token": ["POST", "/v1/operator/tokens/{id}/revoke", "Withdraw an operator token"],
+  "safe-mode": ["GET", "/v1/operator/safe-mode", "For which hosts the server waits since it began"],
+  "set-resource": ["PUT", "/v1/operator/hosts/{host}/{kind}/{name}", "Set a resource of a host's managed layer"],
+  "show-host": ["GET", "/v1/operator/hosts/{host}", "Show one host"],
+  "show-override": ["GET", "/v1/operator/overrides/{id}", "One signed override in force, with what was signed"],
+  "show-resource": ["GET", "/v1/operator/hosts/{host}/{kind}/{name}", "Show a resource of a host's managed layer"],
+  "show-rollout": ["GET", "/v1/operator/rollouts/{rollout}", "Show one rollout with its waves and hosts"],
+  "status": ["GET", "/v1/operator/status", "Sum up the fleet"],
+  "stream-events": ["GET", "/v1/operator/events/stream", "Follow the log as server-sent events"],
+  "tune-host": ["PATCH", "/v1/operator/hosts/{host}/settings", "Change a host's settings"],
+  "unfreeze-host": ["POST", "/v1/operator/hosts/{host}/unfreeze", "End the freeze of a host"],
+  "why-host": ["GET", "/v1/operator/hosts/{host}/why", "Say why a host has not moved yet"],
+  "workspace-exec": ["POST", "/v1/operator/hosts/{host}/workspace/{name}/exec", "Run a command in a workspace, frames both ways"],
+  "workspace-logs": ["GET", "/v1/operator/hosts/{host}/workspace/{name}/logs", "Read or follow the log of a workspace, in frames"],
+} as const;

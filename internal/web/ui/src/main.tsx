@@ -1,0 +1,73 @@
+import { render } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import { Palette, opened, pages } from "./parts/palette";
+import { Toasts } from "./parts/toast";
+import { FleetPage } from "./pages/fleet";
+import { RolloutsPage } from "./pages/rollouts";
+import { url } from "./router";
+import { Login, enter, leave, me } from "./session";
+import { connection, replayed, seq, signedOut } from "./stream";
+import { learn } from "./words";
+import "./style.css";
+
+// routesOf are the pages by the first part of their path. A page gets the rest.
+const pageOf: Record<string, (props: { rest: string[] }) => preact.ComponentChildren> = {
+  "": FleetPage,
+  rollouts: RolloutsPage,
+};
+
+function Page() {
+  const [first = "", ...rest] = url.value.split("?")[0]!.slice(1).split("/").map(decodeURIComponent);
+  const P = pageOf[first];
+  return P ? <P rest={rest} /> : <><h1>There is no such page</h1><p><a href="/">The fleet</a> is a good place to begin.</p></>;
+}
+
+// States of the connection, said at once: what is old is greyed.
+const connected = { opening: "Connecting…", live: "Live", lost: "Connection lost: what you see is old" };
+
+function Frame() {
+  useEffect(() => {
+    document.documentElement.dataset.seq = String(seq.value);
+    document.documentElement.dataset.connection = connection.value;
+  });
+  const first = "/" + url.value.split(/[/?]/)[1];
+  useEffect(() => {
+    document.title = `${document.querySelector("h1")?.textContent ?? "Fleet"} · Steady`;
+  }, [url.value]);
+  return (
+    <>
+      <a class="skip" href="#main" onClick={(e) => { e.preventDefault(); document.getElementById("main")!.focus(); }}>To the content</a>
+      <header class="top">
+        <nav aria-label="Pages">
+          {pages.map(([, name, to]) => <a key={to} href={to} aria-current={to === first ? "page" : undefined}>{name}</a>)}
+        </nav>
+        <div class="who">
+          <span class={`connection ${connection.value}`} role="status">{connected[connection.value]}</span>
+          <button type="button" onClick={() => (opened.value = true)} aria-keyshortcuts="/ Control+K">Go to… <kbd>/</kbd></button>
+          <span>{me.value!.name} <span class="dim">({me.value!.role})</span></span>
+          {me.value!.session && <button type="button" onClick={leave}>Log out</button>}
+        </div>
+      </header>
+      <main id="main" tabIndex={-1} class={connection.value === "lost" && replayed.value === undefined ? "old" : ""}><Page /></main>
+      <Palette />
+      <Toasts />
+    </>
+  );
+}
+
+function App() {
+  const [refused, setRefused] = useState("");
+  useEffect(() => {
+    enter().then(setRefused, (e) => setRefused((e as Error).message));
+  }, []);
+  useEffect(() => {
+    if (signedOut.value > 0) me.value = null;
+  }, [signedOut.value]);
+  useEffect(() => {
+    if (me.value) learn();
+  }, [me.value]);
+  if (me.value === undefined) return refused ? <Login refused={refused} /> : <p class="dim" aria-busy="true">Loading…</p>;
+  return me.value === null ? <Login refused={refused} /> : <Frame />;
+}
+
+render(<App />, document.getElementById("app")!);

@@ -1,0 +1,69 @@
+import type { Rollout, Status as FleetStatus } from "../api";
+import type { Fleet } from "../answers";
+import { Cells } from "../parts/cells";
+import { Command, Empty, Loaded, Section } from "../parts/layout";
+import { Time } from "../parts/time";
+import { useTopic } from "../stream";
+import { Status } from "../words";
+
+// FleetPage is the fleet on one screen: every host, what runs, and what needs somebody.
+export function FleetPage() {
+  const fleet = useTopic<Fleet>("/fleet").value;
+  const status = useTopic<FleetStatus>("/status").value;
+  const rollouts = useTopic<{ items: Rollout[] | null }>("/rollouts").value;
+  return (
+    <>
+      <h1>Fleet {status.value?.fleet}</h1>
+      <Loaded of={fleet}>
+        {(f) => f.names.length === 0
+          ? <Empty>No release was accepted yet, so no host is declared. Begin with <Command line="steady release build" />, sign it and push it.</Empty>
+          : (
+            <>
+              <ul class="legend" aria-label="Hosts by state">
+                {f.legend.filter((l) => l.count > 0).map((l) => (
+                  <li key={l.code}>
+                    <Status kind="host" word={l.state} /> <a href={`/hosts?state=${encodeURIComponent(l.state)}`}>{l.count}<span class="hidden"> hosts are {l.state}</span></a>
+                  </li>
+                ))}
+              </ul>
+              <Cells fleet={f} />
+            </>
+          )}
+      </Loaded>
+      <Section title="Needs you">
+        <Loaded of={status}>{(s) => <Needs status={s} rollouts={rollouts.value?.items ?? []} />}</Loaded>
+      </Section>
+      <Section title="Rollouts under way" aside={<a href="/rollouts">All rollouts</a>}>
+        <Loaded of={rollouts}>{(r) => <UnderWay rollouts={(r.items ?? []).filter((x) => !x.endedAt)} />}</Loaded>
+      </Section>
+    </>
+  );
+}
+
+function Needs({ status, rollouts }: { status: FleetStatus; rollouts: Rollout[] }) {
+  const list = [
+    ...(status.safeMode ? [{ text: status.safeMode, to: "/settings" }] : []),
+    ...rollouts.filter((r) => !r.endedAt && r.status === "paused").map((r) => ({ text: `${r.name} is paused: ${r.reason ?? ""}`, to: `/rollouts/${r.name}` })),
+    ...(status.warnings ?? []).map((text) => ({ text, to: "/settings" })),
+    ...(status.hosts.failed > 0 ? [{ text: `${status.hosts.failed} hosts failed`, to: "/hosts?state=failed" }] : []),
+    ...(status.hosts.toEnrol > 0 ? [{ text: `${status.hosts.toEnrol} hosts do nothing until they enrol again`, to: "/hosts?sort=state" }] : []),
+  ];
+  if (list.length === 0) return <Empty>Nothing needs you.</Empty>;
+  return <ul class="needs">{list.map((n) => <li key={n.text}><a href={n.to}>{n.text}</a></li>)}</ul>;
+}
+
+function UnderWay({ rollouts }: { rollouts: Rollout[] }) {
+  if (rollouts.length === 0) return <Empty>None. The next one begins when a release is pushed: <Command line="steady release push" /></Empty>;
+  return (
+    <ul class="lines">
+      {rollouts.map((r) => (
+        <li key={r.name}>
+          <a href={`/rollouts/${r.name}`}>{r.name}</a>
+          <Status kind="rollout" word={r.status} />
+          <span>{r.blocked ?? ""}</span>
+          <Time at={r.openedAt || r.queuedAt} />
+        </li>
+      ))}
+    </ul>
+  );
+}

@@ -1,0 +1,115 @@
+import { signal } from "@preact/signals";
+import { useEffect, useRef, useState } from "preact/hooks";
+import type { HostList } from "../answers";
+import { call, request } from "../request";
+import { go } from "../router";
+
+// A Choice is one line of the palette.
+export interface Choice {
+  text: string;
+  to: string | (() => void);
+}
+
+export const opened = signal(false);
+
+// pages are those of the navigation, by the key that opens them behind g.
+export const pages: [string, string, string][] = [
+  ["f", "Fleet", "/"],
+  ["r", "Rollouts", "/rollouts"],
+  ["h", "Hosts", "/hosts"],
+  ["w", "Workspaces", "/workspaces"],
+  ["e", "Release", "/release"],
+  ["l", "Log", "/log"],
+  ["s", "Settings", "/settings"],
+];
+
+let g = 0; // when the key g was pressed last
+
+addEventListener("keydown", (e) => {
+  const typing = (e.target as Element).matches?.("input, textarea, select, [contenteditable], .xterm *");
+  if (e.key === "k" && (e.metaKey || e.ctrlKey)) {
+    e.preventDefault();
+    opened.value = !opened.value;
+    return;
+  }
+  if (typing || e.metaKey || e.ctrlKey || e.altKey || document.querySelector("dialog[open]")) return;
+  if (e.key === "/") {
+    e.preventDefault();
+    opened.value = true;
+  } else if (e.key === "g") {
+    g = e.timeStamp;
+  } else if (e.timeStamp - g < 1500) {
+    g = 0;
+    const page = pages.find(([key]) => key === e.key);
+    if (page) go(page[2]);
+  }
+});
+
+const enough = 8;
+
+// find lists what a text may mean: pages, rollouts and hosts.
+async function find(text: string): Promise<Choice[]> {
+  const here: Choice[] = pages.filter(([, name]) => name.toLowerCase().includes(text.toLowerCase())).map(([key, name, to]) => ({ text: `${name} (g ${key})`, to }));
+  if (!text) return here;
+  const [hosts, rollouts] = await Promise.all([
+    request<HostList>("GET", `/v1/operator/host-list?search=${encodeURIComponent(text)}&limit=${enough}`).catch(() => undefined),
+    call("list-rollouts").catch(() => null),
+  ]);
+  return [
+    ...here,
+    ...(rollouts ?? []).filter((r) => r.name.includes(text)).slice(0, enough).map((r) => ({ text: `Rollout ${r.name}`, to: `/rollouts/${r.name}` })),
+    ...(hosts?.hosts ?? []).map((h) => ({ text: `Host ${h.name}`, to: `/hosts/${h.name}` })),
+  ];
+}
+
+// Palette finds a page, a rollout or a host by some of its name.
+export function Palette() {
+  const dialog = useRef<HTMLDialogElement>(null);
+  const [text, setText] = useState("");
+  const [choices, setChoices] = useState<Choice[]>([]);
+  const [at, setAt] = useState(0);
+  const open = opened.value;
+  useEffect(() => {
+    const d = dialog.current!;
+    if (open && !d.open) {
+      setText("");
+      d.showModal();
+    } else if (!open && d.open) d.close();
+  }, [open]);
+  useEffect(() => {
+    let current = true;
+    find(text).then((list) => {
+      if (current) {
+        setChoices(list);
+        setAt(0);
+      }
+    });
+    return () => {
+      current = false;
+    };
+  }, [text, open]);
+  const choose = (c: Choice | undefined) => {
+    if (!c) return;
+    opened.value = false;
+    typeof c.to === "string" ? go(c.to) : c.to();
+  };
+  const key = (e: KeyboardEvent) => {
+    const step = { ArrowDown: 1, ArrowUp: -1 }[e.key];
+    if (step) {
+      e.preventDefault();
+      setAt((at + step + choices.length) % Math.max(1, choices.length));
+    } else if (e.key === "Enter") {
+      e.preventDefault();
+      choose(choices[at]);
+    }
+  };
+  return (
+    <dialog ref={dialog} class="palette" aria-label="Go to" onClose={() => (opened.value = false)}>
+      <input role="combobox" aria-label="Page, rollout or host" aria-expanded="true" aria-controls="choices" aria-activedescendant={choices[at] ? `choice-${at}` : undefined}
+        autocomplete="off" placeholder="Page, rollout or host" value={text} onInput={(e) => setText(e.currentTarget.value)} onKeyDown={key} />
+      <ul id="choices" role="listbox" aria-label="Found">
+        {choices.map((c, i) => <li key={c.text} id={`choice-${i}`} role="option" aria-selected={i === at} onClick={() => choose(c)}>{c.text}</li>)}
+      </ul>
+    </dialog>
+  );
+}

@@ -1,0 +1,107 @@
+import { useRef, useState } from "preact/hooks";
+import { type Operation, call } from "../request";
+import { may } from "../session";
+import { replayed } from "../stream";
+import { say } from "./toast";
+import { Command } from "./layout";
+
+// Field is what a verb asks for besides its reason.
+export interface Field {
+  name: string;
+  label: string;
+  type?: "text" | "number" | "checkbox" | "select";
+  options?: string[];
+  value?: string;
+  required?: boolean;
+}
+
+export interface VerbOf {
+  operation: Operation;
+  label: string; // the command line's word
+  parts?: Record<string, string>;
+  fields?: Field[];
+  // body is what is sent; by default the reason and the fields by their names.
+  body?: (given: Record<string, string>) => unknown;
+  query?: (given: Record<string, string>) => Record<string, string>;
+  noReason?: boolean;
+  danger?: boolean;
+  // line is the command that does the same.
+  line: (given: Record<string, string>) => string;
+  what?: string; // happens then, in a sentence
+}
+
+const quoted = (s: string) => (/^[\w@./:=-]+$/.test(s) ? s : `'${s.replaceAll("'", `'\\''`)}'`);
+
+// because is the part of a command line that gives the reason.
+export const because = (given: Record<string, string>) => ` --reason ${quoted(given.reason || "…")}`;
+
+// Verb is a button for what a person may decide, with the command that does the same.
+// Who may not, and who looks at the past, sees none.
+export function Verb(v: VerbOf) {
+  const dialog = useRef<HTMLDialogElement>(null);
+  const [given, setGiven] = useState<Record<string, string>>({});
+  const [error, setError] = useState("");
+  const [busy, setBusy] = useState(false);
+  if (!may(v.operation) || replayed.value !== undefined) return null;
+  const initial = Object.fromEntries((v.fields ?? []).map((f) => [f.name, f.value ?? ""]));
+  const all = { ...initial, ...given };
+  const open = () => {
+    setGiven({});
+    setError("");
+    dialog.current!.showModal();
+  };
+  const submit = async (e: Event) => {
+    e.preventDefault();
+    setBusy(true);
+    try {
+      const { reason, ...rest } = all;
+      const body = v.body ? v.body(all) : v.noReason ? undefined : { reason, ...rest };
+      await call(v.operation, v.parts, body, v.query?.(all));
+      dialog.current!.close();
+      say(`${v.label}: done`);
+    } catch (e) {
+      setError((e as Error).message);
+    } finally {
+      setBusy(false);
+    }
+  };
+  const input = (name: string) => (e: Event) => {
+    const t = e.target as HTMLInputElement;
+    setGiven({ ...given, [name]: t.type === "checkbox" ? (t.checked ? "true" : "") : t.value });
+  };
+  const key = `${v.operation}-${v.label}-${Object.values(v.parts ?? {}).join("-")}`.replace(/\W+/g, "-");
+  return (
+    <>
+      <button type="button" class={v.danger ? "danger" : ""} onClick={open} data-verb={v.operation}>{v.label}</button>
+      <dialog ref={dialog} aria-labelledby={key} class="verb">
+        <form onSubmit={submit}>
+          <h2 id={key}>{v.label} {Object.values(v.parts ?? {}).join(" ")}</h2>
+          {v.what && <p>{v.what}</p>}
+          {(v.fields ?? []).map((f) => (
+            <label key={f.name} class={f.type === "checkbox" ? "check" : ""}>
+              <span>{f.label}</span>
+              {f.type === "select"
+                ? <select name={f.name} value={all[f.name]} onChange={input(f.name)}>{f.options!.map((o) => <option key={o} value={o}>{o}</option>)}</select>
+                : f.type === "checkbox"
+                  ? <input name={f.name} type="checkbox" checked={all[f.name] === "true"} onInput={input(f.name)} />
+                  : <input name={f.name} inputMode={f.type === "number" ? "decimal" : "text"} value={all[f.name]} required={f.required} onInput={input(f.name)} />}
+            </label>
+          ))}
+          {!v.noReason && (
+            <label>
+              <span>Reason, for the log</span>
+              <input name="reason" required maxLength={1000} value={all.reason ?? ""} onInput={input("reason")} autofocus />
+            </label>
+          )}
+          <p class="same">The same from the shell:</p>
+          <Command line={v.line(all)} />
+          {error && <p role="alert" class="error">{error}</p>}
+          <div class="actions">
+            <button type="button" onClick={() => dialog.current!.close()}>Back</button>
+            <button type="submit" class={v.danger ? "danger" : "primary"} disabled={busy}>{v.label}</button>
+          </div>
+        </form>
+      </dialog>
+    </>
+  );
+}

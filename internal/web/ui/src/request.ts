@@ -1,0 +1,47 @@
+import { type Answers, routes } from "./api";
+
+export type Operation = keyof Answers;
+
+// Refused is an answer of the server that is not a success, in its own words.
+export class Refused extends Error {
+  constructor(readonly status: number, detail: string) {
+    super(detail);
+  }
+}
+
+// lost is what a request that got no answer says.
+const lost = "the server does not answer; try again when the connection is back";
+
+// request sends one request and returns its answer, or throws Refused.
+export async function request<T>(method: string, path: string, body?: unknown): Promise<T> {
+  const init: RequestInit = { method, headers: { Accept: "application/json" } };
+  if (body !== undefined) {
+    init.body = JSON.stringify(body);
+    init.headers = { ...init.headers, "Content-Type": "application/json" };
+  }
+  const answer = await fetch(path, init).catch(() => {
+    throw new Refused(0, lost);
+  });
+  if (!answer.ok) {
+    throw new Refused(answer.status, await reason(answer));
+  }
+  return (answer.status === 204 ? undefined : await answer.json()) as T;
+}
+
+async function reason(answer: Response): Promise<string> {
+  const problem = await answer.json().catch(() => undefined);
+  const more = (problem?.errors ?? []).map((e: { location?: string; message?: string }) => `${e.location ?? ""} ${e.message ?? ""}`.trim());
+  return [problem?.detail ?? `${answer.status} ${answer.statusText}`, ...more].join("; ");
+}
+
+// pathOf fills the parts of an operation's path, and adds its query.
+export function pathOf(id: Operation, parts: Record<string, string> = {}, query: Record<string, string> = {}): string {
+  const path = routes[id][1].replace(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(parts[name] ?? ""));
+  const asked = new URLSearchParams(Object.entries(query).filter(([, v]) => v !== "")).toString();
+  return asked ? `${path}?${asked}` : path;
+}
+
+// call asks for an operation of the API.
+export function call<I extends Operation>(id: I, parts?: Record<string, string>, body?: unknown, query?: Record<string, string>): Promise<Answers[I]> {
+  return request(routes[id][0], pathOf(id, parts, query), body);
+}

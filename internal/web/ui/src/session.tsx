@@ -1,0 +1,78 @@
+import { signal } from "@preact/signals";
+import { useState } from "preact/hooks";
+import { type Operation, Refused, request } from "./request";
+
+export interface Me {
+  name: string;
+  role: string;
+  expires?: number;
+  session: boolean;
+  allowed: string[];
+}
+
+// me is who looks at the page: undefined until the server has answered, null for nobody.
+export const me = signal<Me | null | undefined>(undefined);
+
+// may reports whether this person's role admits an operation.
+export const may = (id: Operation) => me.value?.allowed.includes(id) ?? false;
+
+const sessions = "/v1/operator/sessions";
+
+// who asks the server who looks at the page.
+export async function who(): Promise<void> {
+  try {
+    me.value = await request<Me>("GET", "/v1/operator/me");
+  } catch (e) {
+    if (!(e instanceof Refused) || e.status !== 401) throw e;
+    me.value = null;
+  }
+}
+
+// enter uses the one-time code in the address, if there is one.
+export async function enter(): Promise<string> {
+  const code = location.pathname === "/login" ? location.hash.slice(1) : "";
+  if (code) {
+    history.replaceState(null, "", "/");
+    try {
+      await request("POST", sessions, { code });
+    } catch (e) {
+      await who();
+      return (e as Error).message;
+    }
+  }
+  await who();
+  return "";
+}
+
+export async function leave(): Promise<void> {
+  await request("DELETE", sessions).catch(() => undefined);
+  me.value = null;
+}
+
+export function Login({ refused }: { refused: string }) {
+  const [error, setError] = useState(refused);
+  const submit = async (e: SubmitEvent) => {
+    e.preventDefault();
+    const token = new FormData(e.target as HTMLFormElement).get("token");
+    try {
+      await request("POST", sessions, { token });
+      await who();
+    } catch (e) {
+      setError((e as Error).message);
+    }
+  };
+  return (
+    <main class="login">
+      <h1>Log in</h1>
+      <form onSubmit={submit}>
+        <label for="token">Operator token</label>
+        <input id="token" name="token" type="password" required autocomplete="off" autofocus aria-describedby="login-help" />
+        <button type="submit" class="primary">Log in</button>
+      </form>
+      <p id="login-help">
+        Or run <code>steady ui</code> where your command line works: it opens this page and logs you in.
+      </p>
+      {error && <p role="alert" class="error">{error}</p>}
+    </main>
+  );
+}

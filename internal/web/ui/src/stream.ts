@@ -1,0 +1,216 @@
+import { type ReadonlySignal, batch, computed, effect, signal } from "@preact/signals";
+import { useEffect, useMemo } from "preact/hooks";
+import { Refused, request } from "./request";
+
+// The one event stream of the tab. A topic is a GET route of the operator API, given
+// without this prefix: what a page shows is what the route answers.
+const prefix = "/v1/operator";
+
+// A tab that is hidden for this long has no stream, in milliseconds.
+const hiddenFor = 30_000;
+// The server is not heard of for this long before the connection counts as lost.
+const silentFor = 12_000;
+
+export interface Answered<T> {
+  value?: T;
+  seq: number;
+  error?: { status: number; detail: string };
+}
+
+export interface Frame {
+  topic: string;
+  seq: number;
+  whole?: boolean;
+  set?: Record<string, unknown>;
+  splice?: Record<string, [number, string][]>;
+  drop?: string[];
+  error?: { status: number; detail: string };
+}
+
+interface Topic {
+  users: number;
+  answered: ReturnType<typeof signal<Answered<unknown>>>;
+}
+
+const topics = new Map<string, Topic>();
+
+// connection says whether what the page shows is of now.
+export const connection = signal<"opening" | "live" | "lost">("opening");
+// seq is the newest record of the log that the page shows.
+export const seq = signal(0);
+// replayed is the record whose state the page shows instead of today's.
+export const replayed = signal<number | undefined>(undefined);
+// now is the server's clock, to the second, in milliseconds since 1970.
+export const now = signal(Date.now());
+
+let ahead = 0; // of the server's clock to that of the browser
+setInterval(() => {
+  if (!document.hidden) now.value = Date.now() + ahead;
+}, 1000);
+
+// apply returns a topic's answer after a frame.
+export function apply(was: Answered<unknown>, f: Frame): Answered<unknown> {
+  if (f.error) return { seq: f.seq, error: f.error };
+  const value: Record<string, unknown> = f.whole ? {} : { ...(was.value as object) };
+  for (const key of f.drop ?? []) delete value[key];
+  Object.assign(value, f.set);
+  for (const [key, edits] of Object.entries(f.splice ?? {})) {
+    let text = value[key] as string;
+    for (const [at, by] of edits) text = text.slice(0, at) + by + text.slice(at + by.length);
+    value[key] = text;
+  }
+  return { seq: f.seq, value };
+}
+
+let source: EventSource | undefined;
+let id = "";
+let asked = ""; // the topics that the stream was last asked for
+let heard = 0;
+
+const wanted = () => [...topics.keys()].sort();
+
+function open() {
+  close();
+  const list = wanted();
+  asked = list.join("\n");
+  if (list.length === 0 || replayed.value !== undefined) return;
+  const query = new URLSearchParams(list.map((t) => ["topic", t]));
+  const s = new EventSource(`${prefix}/stream?${query}`);
+  source = s;
+  heard = Date.now();
+  s.addEventListener("stream", (e) => {
+    id = JSON.parse(e.data).id;
+    hear();
+    ask();
+  });
+  s.addEventListener("beat", (e) => {
+    const beat = JSON.parse(e.data);
+    ahead = beat.now - Date.now();
+    hear();
+  });
+  s.addEventListener("topic", (e) => {
+    hear();
+    frames.push(JSON.parse(e.data));
+    if (frames.length === 1) requestAnimationFrame(show);
+  });
+  s.onerror = () => {
+    connection.value = "lost";
+    id = "";
+    if (s.readyState === EventSource.CLOSED && source === s) retry();
+  };
+}
+
+function close() {
+  source?.close();
+  source = undefined;
+  id = "";
+}
+
+let retrying: ReturnType<typeof setTimeout> | undefined;
+
+// retry opens the stream anew where the browser gave up, or the session ended.
+function retry() {
+  clearTimeout(retrying);
+  retrying = setTimeout(() => {
+    request("GET", `${prefix}/me`).then(open, (e) => {
+      if (e instanceof Refused && e.status === 401) signedOut.value++;
+      else retry();
+    });
+  }, 1000 + Math.random() * 1000);
+}
+
+// signedOut counts how often the server said that the session is over.
+export const signedOut = signal(0);
+
+function hear() {
+  heard = Date.now();
+  connection.value = "live";
+}
+
+let frames: Frame[] = [];
+
+// show applies what came since the last picture.
+function show() {
+  const came = frames;
+  frames = [];
+  batch(() => {
+    for (const f of came) {
+      const t = topics.get(f.topic);
+      if (t) t.answered.value = apply(t.answered.value!, f);
+      seq.value = Math.max(seq.value, f.seq);
+    }
+  });
+}
+
+let asking = false;
+
+// ask tells the server which topics the tab has now.
+function ask() {
+  if (asking) return;
+  asking = true;
+  queueMicrotask(() => {
+    asking = false;
+    const list = wanted();
+    if (!source || replayed.value !== undefined) return open();
+    if (id === "" || list.join("\n") === asked) return;
+    asked = list.join("\n");
+    if (list.length === 0) return close();
+    request("POST", `${prefix}/stream/${id}`, { topics: list }).catch(open);
+  });
+}
+
+setInterval(() => {
+  if (source && Date.now() - heard > silentFor) {
+    connection.value = "lost";
+    open();
+  }
+}, 2000);
+
+let hiding: ReturnType<typeof setTimeout> | undefined;
+document.addEventListener("visibilitychange", () => {
+  clearTimeout(hiding);
+  if (document.hidden) hiding = setTimeout(close, hiddenFor);
+  else if (!source) open();
+});
+
+effect(() => {
+  replayed.value; // a page of the past has no stream
+  ask();
+});
+
+// past fetches what a topic was at a record.
+async function past(path: string, at: number): Promise<Answered<unknown>> {
+  try {
+    const value = await request<unknown>("GET", `${prefix}${path}${path.includes("?") ? "&" : "?"}at=${at}`);
+    return { seq: at, value: Array.isArray(value) ? { items: value } : value };
+  } catch (e) {
+    return { seq: at, error: { status: e instanceof Refused ? e.status : 0, detail: String((e as Error).message) } };
+  }
+}
+
+// useTopic is what a route answers, for as long as the component is there. An answer
+// that is a list has it as items.
+export function useTopic<T>(path: string): ReadonlySignal<Answered<T>> {
+  const pasts = useMemo(() => signal<Answered<T> | undefined>(undefined), [path]);
+  const live = useMemo(() => {
+    const t = topics.get(path) ?? { users: 0, answered: signal<Answered<unknown>>({ seq: 0 }) };
+    topics.set(path, t);
+    return t;
+  }, [path]);
+  useEffect(() => {
+    live.users++;
+    topics.set(path, live);
+    ask();
+    const stop = effect(() => {
+      const at = replayed.value;
+      if (at === undefined) pasts.value = undefined;
+      else past(path, at).then((a) => at === replayed.peek() && (pasts.value = a as Answered<T>));
+    });
+    return () => {
+      stop();
+      if (--live.users === 0) topics.delete(path);
+      ask();
+    };
+  }, [path]);
+  return useMemo(() => computed(() => pasts.value ?? (live.answered.value as Answered<T>)), [path]);
+}
