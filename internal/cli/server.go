@@ -128,15 +128,16 @@ func (o serverOptions) options(a *app) (api.Options, error) {
 	if o.connections.All < 16 || o.connections.PerAddress < 16 {
 		return api.Options{}, exit.Badf("--max-connections %d, --max-connections-per-address %d: expected 16 or more", o.connections.All, o.connections.PerAddress)
 	}
-	collectEvery := clock.Day
-	if keepLog != 0 { // often enough to prune what is old
+	collectEvery, collectGrace := clock.Day, clock.Day
+	if keepLog != 0 { // often enough to prune what is old, and what that no longer names
 		collectEvery = min(collectEvery, max(keepLog/10, 100*clock.Millisecond))
+		collectGrace = min(collectGrace, max(keepLog, clock.Minute)) // no request but a push takes longer, and that puts collecting off
 	}
 	opts := api.Options{
 		Fleet: o.fleet, DataDir: o.data, Listen: o.listen, OperatorListen: o.operatorListen, Names: o.names, MaxLogBytes: o.maxLog, Strict: o.strict, Connections: o.connections,
 		Control: control.Config{
 			Config:  server.Config{Heartbeat: heartbeat, MaxTickGap: gap, Retention: plan.Retention{Age: retention, Keep: plan.DefaultRetention.Keep, Most: plan.DefaultRetention.Most}},
-			Version: agentcmd.Version(), Log: log, HostLife: hostLife.Std(), KeepLog: keepLog, CollectEvery: collectEvery, HostMetrics: o.hostMetrics,
+			Version: agentcmd.Version(), Log: log, HostLife: hostLife.Std(), KeepLog: keepLog, CollectEvery: collectEvery, CollectGrace: collectGrace, HostMetrics: o.hostMetrics,
 		},
 	}
 	if err := o.sources.apply(&opts.Control, o.data); err != nil {
