@@ -41,8 +41,8 @@ type Worn struct {
 	Pruned     int64   `json:"logPrunedSequence"` // the record behind which the log begins
 }
 
-// Third sums up changes: the medians of those in which nothing was killed, the median of the
-// log, the least memory and the most goroutines after one, and what the disk grew by with each.
+// Third sums up changes: the medians of those in which nothing was killed, the medians of
+// the log and of the blobs, the least memory and the most goroutines after one, and what the disk grew by with each.
 type Third struct {
 	Seconds        float64 `json:"medianSeconds"`
 	CPU            float64 `json:"medianServerCpuMillisPerHost"`
@@ -51,6 +51,7 @@ type Third struct {
 	LogPerChange   int64   `json:"logBytesPerChange"`
 	BlobsPerChange int64   `json:"blobBytesPerChange"`
 	Log            int64   `json:"medianLogBytes"`
+	Blobs          int64   `json:"medianBlobBytes"`
 }
 
 // soak makes the changes of a soak.
@@ -90,17 +91,17 @@ func (b *bench) soak() error {
 }
 
 func third(changes []Worn) (t Third) {
-	var seconds, cpu, log []float64
+	var seconds, cpu, log, blobs []float64
 	first, last := changes[0], changes[len(changes)-1]
 	t.PSS = first.PSS
 	for _, w := range changes {
 		if !w.Killed {
 			seconds, cpu = append(seconds, w.Seconds), append(cpu, w.CPU)
 		}
-		log = append(log, float64(w.Log))
+		log, blobs = append(log, float64(w.Log)), append(blobs, float64(w.Blobs))
 		t.PSS, t.Goroutines = min(t.PSS, w.PSS), max(t.Goroutines, w.Goroutines)
 	}
-	t.Seconds, t.CPU, t.Log = median(seconds), median(cpu), int64(median(log))
+	t.Seconds, t.CPU, t.Log, t.Blobs = median(seconds), median(cpu), int64(median(log)), int64(median(blobs))
 	if n := int64(len(changes) - 1); n > 0 {
 		t.LogPerChange, t.BlobsPerChange = (last.Log-first.Log)/n, (last.Blobs-first.Blobs)/n
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/steadyfleet/steady/internal/control/documents"
 	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/store"
@@ -69,25 +70,27 @@ func (a *auditor) isEnded() bool {
 	return a.ended
 }
 
-// comesTo returns what the log comes to at its end, as the reducer and the audit have it.
-func (c *Control) comesTo(ctx context.Context) (at documents.Checkpoint, err error) {
+// comesTo returns what the log comes to at its end, as the reducer and the audit have it,
+// and the manifests that the reducer reads.
+func (c *Control) comesTo(ctx context.Context) (at documents.Checkpoint, live []digest.Digest, err error) {
 	var w *wanted
 	failed := c.View(ctx, func(*plan.State) { // between two turns
 		var snap store.Snapshot
 		if snap, err = c.takeSnapshot(); err == nil {
 			at.Through, at.State = snap.At, snap.Body
+			live, _ = c.state.Live()
 			w = c.audit.want(snap.At.Seq)
 		}
 	})
 	if err = errors.Join(failed, err); err != nil {
-		return at, err
+		return at, nil, err
 	}
 	select {
 	case <-w.done:
 		at.Audit = w.raw
-		return at, w.err
+		return at, live, w.err
 	case <-ctx.Done():
-		return at, ctx.Err()
+		return at, nil, ctx.Err()
 	}
 }
 
@@ -137,7 +140,10 @@ func (c *Control) checkpoint(ctx context.Context, all []documents.Recorded, sinc
 			return err
 		}
 	}
-	at, err := c.comesTo(ctx)
+	at, live, err := c.comesTo(ctx)
+	if err == nil {
+		err = at.Forget(live)
+	}
 	if err != nil {
 		return err
 	}
@@ -158,7 +164,7 @@ func (c *Control) pruneTo(ctx context.Context, r *documents.Recorded) error {
 	if err != nil {
 		return err
 	}
-	is, err := c.comesTo(ctx)
+	is, _, err := c.comesTo(ctx)
 	if err != nil {
 		return err
 	}

@@ -149,15 +149,48 @@ func (c *Checkpoint) names() map[digest.Digest]struct{} {
 // place of, sorted.
 func (c *Checkpoint) Manifests(library *Library, state *server.State) []digest.Digest {
 	live, _ := state.Plan.Live()
-	var facts Checkpoint
-	facts.Audit = c.Audit
-	for d := range facts.names() { // order-free: sorted below
-		live = append(live, d)
+	read := c.read(live)
+	maps.DeleteFunc(read, func(d digest.Digest, _ struct{}) bool { _, there := library.Places()[d]; return !there })
+	return slices.Sorted(maps.Keys(read))
+}
+
+// read are the manifests that the state reads, which are given, and whatever the audit names.
+func (c *Checkpoint) read(live []digest.Digest) map[digest.Digest]struct{} {
+	facts := Checkpoint{Audit: c.Audit}
+	out := facts.names()
+	for _, d := range live {
+		out[d] = struct{}{}
 	}
-	places := library.Places()
-	live = slices.DeleteFunc(live, func(d digest.Digest) bool { _, there := places[d]; return !there })
-	slices.Sort(live)
-	return slices.Compact(live)
+	return out
+}
+
+// Forget leaves out of the state where the manifests are that neither the audit reads nor the
+// state, which reads those given: a log that begins here keeps no document for them.
+func (c *Checkpoint) Forget(live []digest.Digest) error {
+	read := c.read(live)
+	return c.editTrust(func(s *saved) {
+		maps.DeleteFunc(s.Places, func(d digest.Digest, _ Place) bool { _, is := read[d]; return !is })
+	})
+}
+
+// editTrust changes what the state has of what is trusted.
+func (c *Checkpoint) editTrust(edit func(*saved)) error {
+	var parts map[string]json.RawMessage
+	var s saved
+	name := (&Trust{}).Name()
+	if err := json.Unmarshal(c.State, &parts); err != nil {
+		return err
+	}
+	if err := json.Unmarshal(parts[name], &s); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	edit(&s)
+	var err error
+	if parts[name], err = json.Marshal(s); err != nil {
+		return err
+	}
+	c.State, err = json.Marshal(parts)
+	return err
 }
 
 // Begin has the inventory forget what only records up to a checkpoint name, and know what
@@ -207,30 +240,20 @@ func (c *Checkpoint) Differs(o *Checkpoint) string {
 	if !bytes.Equal(c.Audit, o.Audit) {
 		return "audit"
 	}
-	var a, b map[string]json.RawMessage
-	if err := errors.Join(json.Unmarshal(c.State, &a), json.Unmarshal(o.State, &b)); err != nil {
-		return "state: " + err.Error()
-	}
-	for _, name := range slices.Sorted(maps.Keys(a)) {
-		if name == (&Trust{}).Name() {
-			a[name], b[name] = withoutPlaces(a[name]), withoutPlaces(b[name])
+	var parts [2]map[string]json.RawMessage
+	for i, of := range []Checkpoint{*c, *o} {
+		err := of.editTrust(func(s *saved) { s.Places = nil })
+		if err == nil {
+			err = json.Unmarshal(of.State, &parts[i])
 		}
-		if !bytes.Equal(a[name], b[name]) {
+		if err != nil {
+			return "state: " + err.Error()
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(parts[0])) {
+		if !bytes.Equal(parts[0][name], parts[1][name]) {
 			return name
 		}
 	}
 	return ""
-}
-
-func withoutPlaces(raw json.RawMessage) json.RawMessage {
-	var s saved
-	if json.Unmarshal(raw, &s) != nil {
-		return raw
-	}
-	s.Places = nil
-	out, err := json.Marshal(s)
-	if err != nil {
-		return raw
-	}
-	return out
 }

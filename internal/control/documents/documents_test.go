@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"testing"
 
 	"github.com/transparency-dev/merkle/proof"
@@ -14,6 +16,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/core/server"
 	"github.com/steadyfleet/steady/internal/store"
 	"github.com/steadyfleet/steady/internal/testkit"
 	"github.com/steadyfleet/steady/internal/testkit/testfleet"
@@ -183,5 +186,32 @@ func TestPlacesSurviveAndMemoryIsBounded(t *testing.T) {
 	}
 	if s.reads[b] != 1 {
 		t.Errorf("a small blob was read %d times", s.reads[b])
+	}
+}
+
+// S33: a checkpoint has the places of the manifests that the state and the audit read, and
+// of no other: the documents of old releases go with the records that name them.
+func TestS33CheckpointForgetsOldManifests(t *testing.T) {
+	s := newShelf()
+	library := documents.New(s)
+	var all []digest.Digest
+	for _, ref := range []string{"v1", "v2", "v3"} {
+		ev, d := s.publish(t, ref, 2)
+		library.Learn(ev)
+		all = append(all, d)
+	}
+	state := server.NewState(library, documents.NewTrust(library))
+	c := documents.Checkpoint{State: testkit.Value(state.Snapshot())(t), Audit: []byte(`{"Manifest":"` + all[1] + `"}`)}
+	whole := c
+	testkit.Must(t, c.Forget(all[2:]))
+	if d := c.Differs(&whole); d != "" {
+		t.Errorf("it differs in %s", d)
+	}
+	again := documents.New(s)
+	_, _, err := c.Fold(again)
+	testkit.Must(t, err)
+	left := slices.Sorted(maps.Keys(again.Places()))
+	if want := slices.Sorted(slices.Values(all[1:])); !slices.Equal(left, want) {
+		t.Errorf("it knows the places of %d manifests, expected %d", len(left), len(want))
 	}
 }
