@@ -38,9 +38,9 @@ type described struct {
 
 type describedRoute struct {
 	method, path string
-	ID        string `json:"operationId"`
-	Summary   string `json:"summary"`
-	Responses map[string]struct {
+	ID           string `json:"operationId"`
+	Summary      string `json:"summary"`
+	Responses    map[string]struct {
 		Content map[string]struct {
 			Schema schema `json:"schema"`
 		} `json:"content"`

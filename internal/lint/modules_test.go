@@ -3,6 +3,7 @@ package lint
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -43,6 +44,19 @@ func Modules(root, path string) (reqs []Requirement, tools []string, err error) 
 		tools = append(tools, t.Path)
 	}
 	return mod.Require, tools, nil
+}
+
+// npmPackages reads the direct requirements of a package.json.
+func npmPackages(raw []byte) (reqs []Requirement, err error) {
+	var p struct{ Dependencies, DevDependencies map[string]string }
+	if err := json.Unmarshal(raw, &p); err != nil {
+		return nil, fmt.Errorf("read package.json: %w", err)
+	}
+	maps.Copy(p.Dependencies, p.DevDependencies)
+	for _, path := range slices.Sorted(maps.Keys(p.Dependencies)) {
+		reqs = append(reqs, Requirement{Path: path, Version: p.Dependencies[path]})
+	}
+	return reqs, nil
 }
 
 var depRow = regexp.MustCompile("(?m)^\\|\\s*`([^`]+)`\\s*\\|(.*)\\|\\s*$")
