@@ -65,7 +65,7 @@ func (w *World) checkArrived(s *server) {
 // soaks reports whether a rollout waits for its soak on the server's clock, which stood
 // still meanwhile or was set back: time ends that.
 func (s *server) soaks(r *rollout.Rollout) bool {
-	return slices.ContainsFunc(plan.Blocks(s.state, r, s.now()), func(b *gate.Block) bool { return b.Detail == gate.Soak })
+	return slices.ContainsFunc(plan.Blocks(plan.WaveGates(s.state, r, s.now())), func(b *gate.Block) bool { return b.Detail == gate.Soak })
 }
 
 // pace is what liveness in time is judged by.

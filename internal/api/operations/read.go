@@ -412,7 +412,8 @@ func (h *Handler) rollout(ctx context.Context, in *rolloutPath) (operator.Rollou
 			return
 		}
 		found = true
-		out.Rollout, out.WaveBlocks = rolloutRow(s, r, h.c.Now()), plan.Blocks(s, r, h.c.Now())
+		out.Rollout, out.Gates = rolloutRow(s, r, h.c.Now()), plan.WaveGates(s, r, h.c.Now())
+		out.WaveBlocks, out.Next = plan.Blocks(out.Gates), h.c.Explain(s).Upcoming(r, maxUpcoming)
 		if r.Plan == nil {
 			return
 		}
@@ -428,6 +429,9 @@ func (h *Handler) rollout(ctx context.Context, in *rolloutPath) (operator.Rollou
 	}
 	return out, err
 }
+
+// maxUpcoming is how many of the hosts that wait a rollout names.
+const maxUpcoming = 10
 
 func (h *Handler) member(s *plan.State, r *rollout.Rollout, i int, roster map[string]fleet.RosterHost) operator.Member {
 	leaf, m := &r.Plan.Leaves[i], &r.Members[i]

@@ -229,6 +229,9 @@ type RolloutDetail struct {
 	Members []Member      `json:"members"`
 	// WaveBlocks is everything that keeps the open wave from being promoted.
 	WaveBlocks []*gate.Block `json:"waveBlocks,omitempty"`
+	// Gates are all that could keep it, and Next the first hosts in line for a grant.
+	Gates []plan.Gate     `json:"gates,omitempty"`
+	Next  []plan.Upcoming `json:"next,omitempty"`
 }
 
 // Wave is one stage of a rollout. Counts are hosts by status.

@@ -70,6 +70,13 @@ func (a verbs) showRollout(r operator.RolloutDetail) error {
 		a.showGates([]plan.Gate{{Gate: b.Code, Block: b}}, true)
 		a.Printf("    waits for %s; cleared by %s\n", b.WaitsFor, b.ClearedBy)
 	}
+	if len(r.Next) > 0 {
+		var names []string
+		for _, next := range r.Next {
+			names = append(names, next.Host)
+		}
+		a.PrintFolded("  next in line: %s\n", strings.Join(names, ", "))
+	}
 	if len(r.Waves) > 0 {
 		var rows [][]string
 		for _, w := range r.Waves {

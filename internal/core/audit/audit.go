@@ -6,6 +6,7 @@ package audit
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/gate"
@@ -168,6 +169,8 @@ func checkWhy(f *finding, why *plan.Explainer, h *plan.Host, now clock.Instant) 
 	if a.Block == nil && (a.Status == rollout.Waiting.String() || a.Status == rollout.Refused.String()) {
 		f.addf("L5", "host %s waits, a tick has passed, and no gate blocks it", h.Name)
 	}
+	f.must(climbed(a.Gates, a.Block), "L5", "host %s is %s and blocked by %v, and its ladder says otherwise: %+v", h.Name, a.Status, a.Block, a.Gates)
+	f.must(climbed(a.PendingGates, a.PendingBlock), "L5", "rollout %s is blocked by %v, and its ladder says otherwise: %+v", a.Pending, a.PendingBlock, a.PendingGates)
 	f.answers(h.Name, a.Gates, now)
 	f.answers(h.Name, a.PendingGates, now)
 	for _, b := range a.WaveBlocks {
@@ -181,6 +184,15 @@ func checkWhy(f *finding, why *plan.Explainer, h *plan.Host, now clock.Instant) 
 		f.must(r.Message != "" && (r.Grant != "" || r.Block != nil), "L5", "host %s waits for a reboot, a tick has passed, and no gate blocks it", h.Name)
 		f.answers(h.Name, r.Gates, now)
 	}
+}
+
+// climbed reports whether a ladder holds first where its answer says, and nowhere if it says nothing.
+func climbed(gates []plan.Gate, b *gate.Block) bool {
+	first := slices.IndexFunc(gates, func(g plan.Gate) bool { return g.State == plan.Closed })
+	if b == nil || first < 0 {
+		return b == nil && first < 0
+	}
+	return gates[first].Gate == b.Code && gates[first].Block != nil
 }
 
 func (f *finding) answers(name string, gates []plan.Gate, now clock.Instant) {

@@ -17,6 +17,9 @@ type Block struct {
 	WaitsFor string `json:"waitsFor"`
 	// ClearedBy is who can bring that about.
 	ClearedBy string `json:"clearedBy"`
+	// Remedies are the commands that ClearedBy names, or stands for; empty where time or a
+	// host alone clears it.
+	Remedies []Remedy `json:"remedies,omitempty"`
 	// Earliest is when time can clear it, at the soonest: an event may do so
 	// before. Zero when only an event can tell.
 	Earliest clock.Instant `json:"earliest"`
@@ -54,9 +57,9 @@ func (h blockCause) until(what string, earliest clock.Instant) blockWait {
 	return blockWait(h)
 }
 
-// by says who can bring that about.
-func (h blockWait) by(who string) *Block {
-	h.b.ClearedBy = who
+// by says who can bring that about, and with what.
+func (h blockWait) by(who string, remedies ...Remedy) *Block {
+	h.b.ClearedBy, h.b.Remedies = who, remedies
 	return &h.b
 }
 

@@ -6,6 +6,8 @@ import (
 	"go/token"
 	"io/fs"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -151,6 +153,16 @@ func TestL5EveryBlockSaysEverything(t *testing.T) {
 					if !codes[b.Code] || b.Message == "" || b.WaitsFor == "" || b.ClearedBy == "" {
 						t.Fatalf("does not say everything: %+v", *b)
 					}
+					for _, line := range named(b.ClearedBy) {
+						if !slices.ContainsFunc(b.Remedies, func(r gate.Remedy) bool { return r.Command == line }) {
+							t.Fatalf("names the command %q, and no remedy is that: %+v", line, *b)
+						}
+					}
+					for _, r := range b.Remedies {
+						if r.Operation != "" && !slices.Contains(named(b.ClearedBy), r.Command) || r.Command == "" {
+							t.Fatalf("has the remedy %+v, and does not name it: %s", r, b.ClearedBy)
+						}
+					}
 					if b.Earliest != 0 && b.Earliest <= now {
 						t.Fatalf("can clear at %d, it is %d: %+v", b.Earliest, now, *b)
 					}
@@ -163,6 +175,25 @@ func TestL5EveryBlockSaysEverything(t *testing.T) {
 			t.Errorf("no gate answers with code %s", code)
 		}
 	}
+}
+
+// command is one that a sentence names, up to what can be no part of it.
+var command = regexp.MustCompile(`steady ((?:rollout|host|release|token|quarantine|override|safe-mode) [^,;]*)`)
+
+// named are the commands that a sentence tells to use: "steady rollout resume or cancel X" are two.
+func named(sentence string) (lines []string) {
+	for _, m := range command.FindAllStringSubmatch(sentence, -1) {
+		words := strings.Fields(m[1])
+		if i := slices.Index(words, "or"); i == 2 && len(words) == 5 {
+			lines = append(lines, "steady "+strings.Join([]string{words[0], words[3], words[4]}, " "))
+			words = []string{words[0], words[1], words[4]}
+		}
+		if words[0] == "host" || words[0] == "token" {
+			words = words[:3]
+		}
+		lines = append(lines, "steady "+strings.Join(words, " "))
+	}
+	return lines
 }
 
 // declared reads the package for its codes and for the functions that may block.

@@ -13,7 +13,7 @@ func CheckControls(rollout string, failures []string) *Block {
 	}
 	return block(Compliance, "controls").because("rollout %s is blocked: %s", rollout, some(failures)).
 		until("a release that passes", never).
-		by("a releaser: mend what fails, or sign the control as observed, then build, sign and push")
+		by("a releaser: mend what fails, or sign the control as observed, then build, sign and push", release())
 }
 
 // Outstanding is a host whose required evidence does not pass now.
@@ -33,7 +33,7 @@ func CheckEvidence(rollout string, failing []Outstanding) *Block {
 	}
 	return block(Compliance, "evidence").because("required evidence of rollout %s does not pass: %s", rollout, some(words)).
 		until("its probes to pass again", never).
-		by("whoever runs those hosts, or a release that observes the probe: steady release push")
+		by("whoever runs those hosts, or a release that observes the probe: steady release push", release())
 }
 
 // some joins the first of a list.

@@ -47,7 +47,7 @@ func CheckFreshness(channel string, issuedAt clock.Instant, window clock.Duratio
 	if issuedAt != 0 {
 		h = block(Freshness, "").because("the signed timestamp is %s old, and channel %s accepts none older than %s", prose.Span(now.Sub(issuedAt)), channel, window)
 	}
-	return h.until("a newer signed timestamp", never).by("the holder of the timestamp key: steady release refresh, then steady release push")
+	return h.until("a newer signed timestamp", never).by("the holder of the timestamp key: steady release refresh, then steady release push", command("release refresh"), release())
 }
 
 // RolloutStatus is what the overlay gate reads of a rollout.
@@ -70,25 +70,25 @@ func CheckOverlay(s RolloutStatus) *Block {
 	case s.Reverting && s.Ended:
 		return block(Overlay, "reverting").says("rollout "+s.Rollout+" was reverted: "+s.Reason).
 			until("a release that replaces it, or a retry", never).
-			by("a releaser: build, sign and push a fixed release; or an operator, if the cause was outside of it: steady rollout retry " + s.Rollout)
+			by("a releaser: build, sign and push a fixed release; or an operator, if the cause was outside of it: steady rollout retry "+s.Rollout, release(), retry(s.Rollout))
 	case s.Reverting:
 		return block(Overlay, "reverting").says("rollout "+s.Rollout+" is being reverted: "+s.Reason).
-			until("a release that replaces it", never).by("a releaser: build, sign and push a fixed release")
+			until("a release that replaces it", never).by("a releaser: build, sign and push a fixed release", release())
 	case s.Outdated:
 		return block(Overlay, "outdated").says("rollout "+s.Rollout+" was signed in a key epoch that has ended, and no host accepts it").
-			until("a release of the new key epoch", never).by("a releaser: build, sign and push a release")
+			until("a release of the new key epoch", never).by("a releaser: build, sign and push a release", release())
 	case s.Halted && s.Blocked:
 		return block(Overlay, "blocked").says("rollout "+s.Rollout+" is halted: "+s.Reason).
-			until("a release that passes its controls", never).by("a releaser: build, sign and push a release that passes")
+			until("a release that passes its controls", never).by("a releaser: build, sign and push a release that passes", release())
 	case s.Halted:
 		return block(Overlay, "halted").says("rollout "+s.Rollout+" is halted: "+s.Reason).
-			until("an operator's decision", never).by("an operator: steady rollout resume or cancel " + s.Rollout)
+			until("an operator's decision", never).by("an operator: steady rollout resume or cancel "+s.Rollout, steer("resume", s.Rollout), steer("cancel", s.Rollout))
 	case s.Ended:
 		return block(Overlay, "ended").says("rollout "+s.Rollout+" has ended: it is "+s.Phase).
-			until("a new release", never).by("a releaser: steady release push")
+			until("a new release", never).by("a releaser: steady release push", release())
 	case s.Paused:
 		return block(Overlay, "paused").says("rollout "+s.Rollout+" is paused: "+s.Reason).
-			until("the pause to end", never).by("an operator: steady rollout resume " + s.Rollout)
+			until("the pause to end", never).by("an operator: steady rollout resume "+s.Rollout, steer("resume", s.Rollout))
 	}
 	return nil
 }
@@ -101,7 +101,7 @@ func CheckFreeze(f Facts, explain bool) *Block {
 		return unexplained(closed)
 	}
 	return block(Freeze, "").because("host %s is frozen until %s: %s", host, prose.Date(until), reason).
-		until("the freeze to end", until).by("time, or an operator: steady host unfreeze " + host)
+		until("the freeze to end", until).by("time, or an operator: steady host unfreeze "+host, onHost("unfreeze", host))
 }
 
 // CheckQuarantine blocks a bundle that failed on this channel; reason is empty
@@ -114,9 +114,10 @@ func CheckQuarantine(f Facts, explain bool) *Block {
 	b := block(Quarantine, "").says("bundle "+bundle+" is quarantined on channel "+channel+": "+reason).
 		until("another bundle, or the quarantine to be cleared", never)
 	if own != "" {
-		return b.by("a releaser with a changed bundle, or whoever has the override key: steady rollout retry " + own + " --sign KEYS")
+		return b.by("a releaser with a changed bundle, or whoever has the override key: steady rollout retry "+own+" --sign KEYS", release(), command("rollout retry "+own+" --sign KEYS"))
 	}
-	return b.by("a releaser with a changed bundle, or an operator: steady quarantine clear " + channel + " " + bundle)
+	return b.by("a releaser with a changed bundle, or an operator: steady quarantine clear "+channel+" "+bundle, release(),
+		Remedy{Operation: "clear-quarantine", Args: []string{channel, bundle}, Command: "steady quarantine clear " + channel + " " + bundle})
 }
 
 // CheckQueue blocks opening a new ref while its channel's rollout goes on; active
@@ -127,7 +128,7 @@ func CheckQueue(pending, active, standing string, earliest clock.Instant) *Block
 	}
 	return block(Queue, "").says("rollout "+pending+" is queued behind "+active+", which is "+standing).
 		until("rollout "+active+" to end", earliest).
-		by("the hosts of " + active + " as they converge, or an operator: steady rollout cancel " + active)
+		by("the hosts of "+active+" as they converge, or an operator: steady rollout cancel "+active, steer("cancel", active))
 }
 
 // Predecessor is a channel that must be at rest first.
@@ -151,16 +152,18 @@ func CheckChannelEdges(channel string, before []Predecessor) *Block {
 		if p.Rollout == "" {
 			continue
 		}
-		who := "the hosts of channel " + p.Channel + " as they converge"
+		who, remedies := "the hosts of channel "+p.Channel+" as they converge", []Remedy(nil)
 		if p.Halted {
 			who = "an operator: steady rollout resume or cancel " + p.Rollout + ", or a releaser with a fixed release of channel " + p.Channel
+			remedies = []Remedy{steer("resume", p.Rollout), steer("cancel", p.Rollout), release()}
 		}
 		if p.Reverted {
 			who = "a releaser with a fixed release of channel " + p.Channel + ", or an operator: steady rollout cancel " + p.Rollout
+			remedies = []Remedy{release(), steer("cancel", p.Rollout)}
 		}
 		return block(ChannelEdge, p.Channel).
 			says("channel "+channel+" waits for channel "+p.Channel+" ("+p.Reason+"): rollout "+p.Rollout+" is "+p.Phase).
-			until("channel "+p.Channel+" to converge", p.Earliest).by(who)
+			until("channel "+p.Channel+" to converge", p.Earliest).by(who, remedies...)
 	}
 	return nil
 }
@@ -174,7 +177,7 @@ func CheckWave(f Facts, explain bool) *Block {
 	}
 	return block(Wave, "").says("the host is in wave "+waveName+"; rollout "+rollout+" is at wave "+cursorName).
 		until("wave "+cursorName+" to be promoted", earliest).
-		by("the hosts of wave " + cursorName + " as they converge, or an operator: steady rollout promote " + rollout)
+		by("the hosts of wave "+cursorName+" as they converge, or an operator: steady rollout promote "+rollout, promote(rollout, cursorName))
 }
 
 // CheckCanary blocks another host of a rollout while as many were tried as its
@@ -187,7 +190,8 @@ func CheckCanary(f Facts, explain bool) *Block {
 	}
 	return block(Canary, "").says(strconv.Itoa(tried)+" of at most "+strconv.Itoa(most)+" canaries of rollout "+rollout+" were tried and none has converged yet").
 		until("one of them to converge", earliest).
-		by("those hosts as they converge, a releaser with a fixed release, or two operators: steady override sign --action break-glass")
+		by("those hosts as they converge, a releaser with a fixed release, or two operators: steady override sign --action break-glass",
+			release(), command("override sign --action break-glass"))
 }
 
 // CheckHostEdges blocks a host while one of its predecessors has not converged.
@@ -198,12 +202,16 @@ func CheckHostEdges(f Facts, explain bool) *Block {
 		return unexplained(closed)
 	}
 	before := strings.Join(unmet, ", ")
-	says, by := "host "+host+" goes after "+before, "those hosts as they converge"
+	says, by, remedies := "host "+host+" goes after "+before, "those hosts as they converge", []Remedy(nil)
 	if len(absent) > 0 {
 		who := strings.Join(absent, ", ")
 		says, by = says+", and no agent is enrolled as "+who, "whoever runs "+who+": enrol it; or a release in which "+host+" does not go after it"
+		for _, name := range absent {
+			remedies = append(remedies, enrol(name))
+		}
+		remedies = append(remedies, release())
 	}
-	return block(HostEdge, "").says(says).until(before+" to converge", earliest).by(by)
+	return block(HostEdge, "").says(says).until(before+" to converge", earliest).by(by, remedies...)
 }
 
 // Use is how full a budget is.
@@ -226,7 +234,7 @@ func CheckBudgets(uses []Use, explain bool) *Block {
 	}
 	u := &uses[i]
 	return block(Budget, u.Selector).says(strconv.Itoa(u.InFlight)+" of at most "+strconv.Itoa(u.Max)+" hosts of budget "+u.Selector+" are in flight").
-		until("one of them to converge or revert", u.Earliest).by("those hosts as they finish, or a release with a larger budget")
+		until("one of them to converge or revert", u.Earliest).by("those hosts as they finish, or a release with a larger budget", release())
 }
 
 // CheckBackoff blocks a host that declined a grant until it is asked again.

@@ -252,10 +252,10 @@ func CheckOverride(rollout, action, message string) *Block {
 	h := block(Overlay, "override").because("rollout %s is stopped: %s", rollout, message)
 	switch action {
 	case "freeze":
-		return h.until("a later signed override", never).by("whoever has the override key: steady override sign --action unfreeze, then steady override push")
+		return h.until("a later signed override", never).by("whoever has the override key: steady override sign --action unfreeze, then steady override push", command("override sign --action unfreeze"), command("override push"))
 	case "cancel", "rollback":
 		return h.until("a release that replaces it, or a signed retry", never).
-			by("a releaser: build, sign and push another release; or whoever has the override key: steady rollout retry " + rollout + " --sign KEYS")
+			by("a releaser: build, sign and push another release; or whoever has the override key: steady rollout retry "+rollout+" --sign KEYS", release(), command("rollout retry "+rollout+" --sign KEYS"))
 	}
-	return h.until("a later signed override", never).by("whoever has the override key: steady rollout resume " + rollout + " --sign KEYS")
+	return h.until("a later signed override", never).by("whoever has the override key: steady rollout resume "+rollout+" --sign KEYS", command("rollout resume "+rollout+" --sign KEYS"))
 }

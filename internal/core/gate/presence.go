@@ -35,7 +35,7 @@ func CheckPresence(host string, a Absence, now clock.Instant) *Block {
 	switch a.Presence {
 	case NeverEnrolled:
 		return block(Presence, string(a.Presence)).says("host "+host+" never enrolled").
-			until("the host to enrol", never).by("whoever sets the host up: steady token create " + host)
+			until("the host to enrol", never).by("whoever sets the host up: steady token create "+host, enrol(host))
 	case Overdue:
 		return block(Presence, string(a.Presence)).says("host "+host+" is there, and did not report in time what came of its claim; it was given up").
 			until("the host to report", never).by("whoever runs the host: restart its agent, and check its log")

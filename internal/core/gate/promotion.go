@@ -55,7 +55,7 @@ func CheckSoak(rollout, wave string, until, now clock.Instant) *Block {
 	}
 	return block(Promotion, Soak).says("hosts of wave "+wave+" report that they have soaked, and by the server's clock that takes until "+until.String()).
 		until("their soak to pass on the server's clock", until).
-		by("time, or an operator: steady rollout promote " + rollout)
+		by("time, or an operator: steady rollout promote "+rollout, promote(rollout, wave))
 }
 
 // CheckInFlight blocks the next wave while somebody of this one is on the way.
@@ -72,7 +72,7 @@ func CheckReady(e Evidence) *Block {
 	if e.Ready > 0 {
 		return block(Promotion, Waiting).says("wave "+e.Wave+" has "+prose.Count(e.Ready, "host")+" waiting for a grant").
 			until("their gates to open", e.Starts).
-			by("their gates as they open (steady why HOST names them), or an operator: steady rollout promote " + e.Rollout)
+			by("their gates as they open (steady why HOST names them), or an operator: steady rollout promote "+e.Rollout, promote(e.Rollout, e.Wave))
 	}
 	return nil
 }
@@ -87,7 +87,7 @@ func CheckProof(e Evidence) *Block {
 		}
 		return block(Promotion, Unproven).says(words).
 			until("the first of them to enrol", never).
-			by("whoever sets them up: steady token create HOST; a newer release replaces it at once, and no other channel waits for it")
+			by("whoever sets them up: steady token create HOST; a newer release replaces it at once, and no other channel waits for it", enrol("HOST"), release())
 	}
 	if e.Converged < e.Needed() {
 		offline, degraded := "", ""
@@ -101,7 +101,7 @@ func CheckProof(e Evidence) *Block {
 			says("wave "+e.Wave+" needs "+strconv.Itoa(e.Needed())+" of "+prose.Count(e.Hosts-e.AtTarget, "host")+" to converge (minSoaked), "+
 				strconv.Itoa(e.Converged)+prose.Verb(e.Converged, " has", " have")+offline+degraded).
 			until("more hosts of the wave to come online and converge", e.Finishes).
-			by("whoever runs those hosts, or an operator: steady rollout promote or cancel " + e.Rollout)
+			by("whoever runs those hosts, or an operator: steady rollout promote or cancel "+e.Rollout, promote(e.Rollout, e.Wave), steer("cancel", e.Rollout))
 	}
 	return nil
 }

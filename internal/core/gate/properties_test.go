@@ -1,6 +1,7 @@
 package gate_test
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 
@@ -241,7 +242,7 @@ func TestS8EveryReasonOfAHoldIsGiven(t *testing.T) {
 		if !same(all, gate.CheckInFlight(e), gate.CheckReady(e), gate.CheckProof(e)) {
 			t.Fatalf("%+v: the table answers %+v", e, all)
 		}
-		if (len(all) == 0) != (says == nil) || says != nil && *all[0] != *says {
+		if (len(all) == 0) != (says == nil) || says != nil && !reflect.DeepEqual(all[0], says) {
 			t.Fatalf("%+v: all %+v, first %+v", e, all, says)
 		}
 		seen := map[string]bool{}

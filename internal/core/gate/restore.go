@@ -23,7 +23,8 @@ func CheckBehind(host string, more int, until clock.Instant) *Block {
 		because("%s %s a longer log than the server, which was restored from a backup; nothing but ways back is granted until the server has those events again, or it is %s",
 			who, prose.Verb(more+1, "knows", "know"), prose.Date(until)).
 		until("the events that "+who+" "+prose.Verb(more+1, "was", "were")+" acknowledged; steady safe-mode lists them", until).
-		by("those hosts as they send them again; time; an operator: steady safe-mode end, or, if a host is gone for good, steady host revoke " + host)
+		by("those hosts as they send them again; time; an operator: steady safe-mode end, or, if a host is gone for good, steady host revoke "+host,
+			Remedy{Operation: "end-safe-mode", Command: "steady safe-mode end"}, onHost("revoke", host))
 }
 
 // CheckUnheard blocks the claim of an offer that an earlier process of the server made, until

@@ -19,8 +19,8 @@ func CheckWindow(who string, windows []clock.Window, now clock.Instant) *Block {
 	at, ok := clock.NextOpening(windows, now)
 	if !ok {
 		return block(Window, w.Name).because("%s and its signed time table ends at %s", words, w.Zone.Until).
-			until("a release with a newer table", never).by("a releaser: build, sign and push a release")
+			until("a release with a newer table", never).by("a releaser: build, sign and push a release", release())
 	}
 	return block(Window, w.Name).says(words+"; it may be disrupted from "+at.String()).
-		until("all of its windows to be open", at).by("time, or a release with other windows")
+		until("all of its windows to be open", at).by("time, or a release with other windows", release())
 }

@@ -2,7 +2,6 @@ package plan
 
 import (
 	"cmp"
-	"slices"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/gate"
@@ -80,29 +79,7 @@ func (s *State) timeEvidence(e *gate.Evidence, r *rollout.Rollout, now clock.Ins
 	}
 }
 
-// Blocks returns everything that keeps a rollout from going on as a whole, in
-// order, with when time can clear it.
-func Blocks(s *State, r *rollout.Rollout, now clock.Instant) []*gate.Block {
-	f := s.rolloutFacts(gate.ToUpdate, r, now)
-	f.q = Explain(s, now)
-	return f.rolloutBlocks()
-}
-
-// rolloutBlocks is Blocks of the rollout that f is of.
-func (f *facts) rolloutBlocks() []*gate.Block {
-	if f.r.Phase.Ended() || f.r.Plan == nil {
-		return nil
-	}
-	overlay := gate.FirstCode(f, gate.ToUpdate, gate.AtOffer, gate.Overlay)
-	f.purpose = gate.ToPromote
-	bs := gate.All(f, gate.ToPromote)
-	if overlay != nil {
-		bs = slices.Insert(bs, 0, overlay)
-	}
-	return bs
-}
-
-// FirstBlock returns the first of Blocks, or nil, saying when of maintenance windows
+// FirstBlock returns the first block of WaveGates, or nil, saying when of maintenance windows
 // alone: it costs the same however many members the rollout has.
 func FirstBlock(s *State, r *rollout.Rollout, now clock.Instant) *gate.Block {
 	if r.Phase.Ended() || r.Plan == nil {

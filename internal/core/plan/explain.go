@@ -74,7 +74,7 @@ func (q *Explainer) rollout(r *rollout.Rollout) *common {
 	asking := q.facts // who asks may be in the middle of it
 	q.facts = *q.s.rolloutFacts(gate.ToUpdate, r, q.now)
 	q.facts.q = q
-	all := &common{r: r, blocks: q.facts.rolloutBlocks(), soaks: q.s.canarySoaks(r, q.now), asked: make([]shared, 0, 8)}
+	all := &common{r: r, blocks: Blocks(q.facts.waves()), soaks: q.s.canarySoaks(r, q.now), asked: make([]shared, 0, 8)}
 	all.opens = latest(all.blocks)
 	q.facts = asking
 	q.rollouts = append(q.rollouts, all)
@@ -93,13 +93,13 @@ func (q *Explainer) explainPending(a *Answer, c *Channel) {
 		}
 		for _, g := range gate.Of(gate.ToOpen, gate.AtOffer) {
 			if g.Scope != gate.PerServer || q.restored != nil {
-				gates = append(gates, Gate{g.Code, g.Check(f, true)})
+				gates = append(gates, Gate{Gate: g.Code, Block: g.Check(f, true)})
 			}
 		}
 		if q.pending == nil {
 			q.pending = map[string][]Gate{}
 		}
-		q.pending[c.Name] = gates
+		q.pending[c.Name] = climb(gates)
 	}
 	a.PendingGates, a.PendingBlock = gates, first(gates)
 }
@@ -196,9 +196,9 @@ func (q *Explainer) server(h *Host) []Gate {
 	case h.offered():
 		f := q.restored.claimFacts(h)
 		f.s = q.s
-		return []Gate{{gate.Restore, f.restore()}}
+		return []Gate{{Gate: gate.Restore, Block: f.restore()}}
 	default:
-		return []Gate{{gate.Restore, q.restored.Behind}}
+		return []Gate{{Gate: gate.Restore, Block: q.restored.Behind}}
 	}
 }
 

@@ -408,12 +408,6 @@ func ClearQuarantine(s *State, channel, bundle, reason, actor string, now clock.
 	return nil, verbErrorf("bundle %s is not quarantined on channel %s", bundle, channel)
 }
 
-// Gate is one gate's answer about a host, in the order in which they are asked.
-type Gate struct {
-	Gate  gate.Code   `json:"gate"`
-	Block *gate.Block `json:"block,omitempty"`
-}
-
 // Answer says where a host stands and, if it has not moved yet, why.
 type Answer struct {
 	Host string `json:"host"`

@@ -94,7 +94,7 @@ func (s *State) predecessors(channel string, now clock.Instant) []gate.Predecess
 				pre.Rollout, pre.Phase = r.Name, string(r.Phase)
 				pre.Halted, pre.Reverted = r.Phase == rollout.Failed, r.Phase == rollout.Reverted
 				if now != 0 {
-					pre.Earliest = latest(Blocks(s, r, now))
+					pre.Earliest = latest(Blocks(WaveGates(s, r, now)))
 				}
 			} else if ref := c.pending(); ref != nil {
 				pre.Rollout, pre.Phase = ref.Rollout, "about to open"

@@ -153,7 +153,7 @@ func (q *Explainer) offeredAnswer(h *Host, is, to string) GrantAnswer {
 
 // waitingAnswer answers for a grant that facts are asked about.
 func (q *Explainer) waitingAnswer(f *facts, waits, free string) GrantAnswer {
-	a := GrantAnswer{Message: waits + free, Gates: q.gates(f)}
+	a := GrantAnswer{Message: waits + free, Gates: climb(q.gates(f))}
 	if a.Block = first(a.Gates); a.Block != nil {
 		a.Message = waits + ": " + a.Block.Message
 	}

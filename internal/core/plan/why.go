@@ -55,6 +55,7 @@ func (q *Explainer) Why(name string) (*Answer, error) {
 		// An identity that has ended can say no more how that ended.
 		a.Block = cmp.Or(gate.FirstCode(f, f.purpose, gate.AtOffer, gate.Identity), gate.FirstCode(f, f.purpose, gate.AtOffer, gate.Presence))
 	}
+	a.climbed(m.Status)
 	a.Message = prose.Clauses(s.lacked(h), a.words(h, r, m))
 	if m.Unwilling && m.Status != rollout.Waiting {
 		a.Message += "; it " + gate.Unwilling(h.Declines)
@@ -84,6 +85,19 @@ func (q *Explainer) Why(name string) (*Answer, error) {
 		}
 	}
 	return a, nil
+}
+
+// climbed says of the gates how far the host has come: one that needs no grant of this rollout,
+// or has to end something first, reaches none of them.
+func (a *Answer) climbed(status rollout.Status) {
+	switch status {
+	case rollout.Waiting, rollout.Refused, rollout.Absent:
+		climb(a.Gates)
+	case rollout.AtTarget, rollout.Ahead, rollout.Busy:
+		beside(a.Gates, NotReached, a.Block)
+	default:
+		beside(a.Gates, Passed, a.Block)
+	}
 }
 
 // degraded puts first that a host does not run what it should.
@@ -134,7 +148,7 @@ func first(gates []Gate) *gate.Block {
 // answer together.
 func (q *Explainer) gates(f *facts) []Gate {
 	if f.r == nil {
-		return []Gate{{gate.Overlay, gate.CheckOverlay(f.Status())}}
+		return []Gate{{Gate: gate.Overlay, Block: gate.CheckOverlay(f.Status())}}
 	}
 	list := gate.Of(f.purpose, gate.AtOffer)
 	out := append(make([]Gate, 0, len(list)), q.server(f.h)...)
@@ -147,7 +161,7 @@ func (q *Explainer) gates(f *facts) []Gate {
 			out[last].Block = cmp.Or(out[last].Block, b)
 			continue
 		}
-		out = append(out, Gate{g.Code, b})
+		out = append(out, Gate{Gate: g.Code, Block: b})
 	}
 	return out
 }
