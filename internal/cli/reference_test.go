@@ -17,8 +17,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/steadyfleet/steady/internal/api/operator"
 	"github.com/steadyfleet/steady/internal/cli/exit"
 	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/gate"
+	"github.com/steadyfleet/steady/internal/core/prose"
 	"github.com/steadyfleet/steady/internal/release/fleetdir"
 	"github.com/steadyfleet/steady/internal/testkit"
 )
@@ -199,6 +202,58 @@ func TestReferenceOfErrors(t *testing.T) {
 		}
 	}
 	page(t, "reference/errors.md", b.String())
+}
+
+// TestReferenceOfWords writes what every status means: each that the code has, and no other.
+func TestReferenceOfWords(t *testing.T) {
+	all := operator.NewReference()
+	var b strings.Builder
+	fmt.Fprintf(&b, "# What the words of a status mean\n%s\nThe operator API answers with them as well: `GET /v1/operator/reference`. [states.md](../states.md) draws how one follows another, and has a table of whether\na host is there; [operating.md](../operating.md#reading-steady-why) has the gates.\n", made)
+	for _, s := range []struct {
+		title, about, dir, kind string
+		words, others           []prose.Meaning
+	}{
+		{"Rollouts", "", "core/rollout", "Phase", all.Rollouts, all.Rollouts},
+		{"Waves", "", "", "", all.Waves, nil},
+		{"Hosts in a rollout", "", "", "", all.Members, nil},
+		{"Health", "Of a host, or of several: then it is the worst of them.", "core/health", "Status", all.Health, nil},
+		{"Resources", "Of containers, images and what else hosts report; which of them a kind has depends on the kind.", "core/spec", "State", all.Resources, nil},
+		{"", "", "core/gate", "Code", all.Gates, []prose.Meaning{{Word: string(gate.Forecast)}}},
+		{"", "", "core/gate", "HostPresence", all.Presences, all.Presences},
+	} {
+		known := map[string]bool{}
+		for _, w := range s.words {
+			if known[w.Word] = true; w.Means == "" || w.Next == "" {
+				t.Errorf("%s: %q leaves something out", cmp.Or(s.title, s.kind), w.Word)
+			}
+		}
+		if s.dir != "" {
+			has := constants(t, filepath.Join("..", s.dir), s.kind)
+			for _, c := range has {
+				if !known[c[0]] && !slices.ContainsFunc(s.others, func(w prose.Meaning) bool { return w.Word == c[0] }) {
+					t.Errorf("nothing says what %s %q means", s.kind, c[0])
+				}
+				delete(known, c[0])
+			}
+			if s.others == nil || s.kind == "Code" {
+				for _, w := range slices.Sorted(maps.Keys(known)) {
+					t.Errorf("there is no %s %q", s.kind, w)
+				}
+			}
+		}
+		if s.title == "" {
+			continue
+		}
+		fmt.Fprintf(&b, "\n## %s\n\n", s.title)
+		if s.about != "" {
+			b.WriteString(s.about + "\n\n")
+		}
+		b.WriteString("| | which means | next |\n|---|---|---|\n")
+		for _, w := range s.words {
+			fmt.Fprintf(&b, "| %s | %s | %s |\n", w.Word, cell(w.Means), cell(w.Next))
+		}
+	}
+	page(t, "reference/words.md", b.String())
 }
 
 // constants reads the text constants of a type, with their comments.

@@ -46,6 +46,7 @@ func (h *Handler) reading() {
 	add(h, get("list-events", "/events", "Read the log"), viewing, h.events)
 	add(h, get("list-overrides", "/overrides", "The signed overrides in force"), viewing, h.overrides)
 	add(h, get("show-override", "/overrides/{id}", "One signed override in force, with what was signed"), viewing, h.override)
+	add(h, get("reference", "/reference", "What every status means, and what to do"), viewing, h.reference)
 	add(h, get("list-tokens", "/tokens", "List the operators' tokens"), admin, h.tokens)
 	add(h, get("enrolment", "/enrolment", "What a new host begins with"), viewing, h.enrolment)
 }
@@ -449,7 +450,7 @@ func (h *Handler) member(s *plan.State, r *rollout.Rollout, i int, roster map[st
 
 func waveRow(r *rollout.Rollout, i int) operator.Wave {
 	n, w := &r.Waves[i], r.Plan.Header.Waves[i]
-	out := operator.Wave{Name: w.Name, Soak: w.Soak, Open: i <= r.Cursor, State: waveState(r, i), Hosts: n.Members(), Counts: map[string]int{},
+	out := operator.Wave{Name: w.Name, Soak: w.Soak, Open: i <= r.Cursor, State: r.WaveState(i), Hosts: n.Members(), Counts: map[string]int{},
 		Failures: n.Failures, Offline: n.Skipped()}
 	for status, count := range n.By {
 		if count > 0 {
@@ -457,20 +458,6 @@ func waveRow(r *rollout.Rollout, i int) operator.Wave {
 		}
 	}
 	return out
-}
-
-func waveState(r *rollout.Rollout, i int) string {
-	switch {
-	case i > r.Cursor:
-		return "closed"
-	case r.Forced(i) != nil:
-		return "forced"
-	case i < r.Cursor, r.Phase == rollout.Terminal:
-		return "promoted"
-	case r.EndedAt != 0:
-		return "over"
-	}
-	return "open"
 }
 
 func (h *Handler) tokens(ctx context.Context, _ *none) ([]operator.Token, error) {

@@ -114,6 +114,11 @@ func (c *Client) Host(ctx context.Context, name string) (h HostDetail, err error
 	return h, c.get(ctx, "/hosts/"+url.PathEscape(name), nil, &h)
 }
 
+// Reference says what every status means.
+func (c *Client) Reference(ctx context.Context) (r Reference, err error) {
+	return r, c.get(ctx, "/reference", nil, &r)
+}
+
 // Why says why a host has not moved yet.
 func (c *Client) Why(ctx context.Context, host string) (a plan.Answer, err error) {
 	return a, c.get(ctx, "/hosts/"+url.PathEscape(host)+"/why", nil, &a)

@@ -16,6 +16,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/health"
 	"github.com/steadyfleet/steady/internal/core/host"
 	"github.com/steadyfleet/steady/internal/core/plan"
+	"github.com/steadyfleet/steady/internal/core/rollout"
 	"github.com/steadyfleet/steady/internal/core/server"
 	"github.com/steadyfleet/steady/internal/core/warning"
 )
@@ -108,7 +109,7 @@ type HostCounts struct {
 }
 
 // Queued is the phase and status of a rollout that has not opened.
-const Queued = "queued"
+const Queued = rollout.StatusQueued
 
 // ChannelState is where a channel stands.
 type ChannelState struct {

@@ -2,8 +2,11 @@ package gate
 
 import (
 	"math/bits"
+	"slices"
+	"strings"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/prose"
 )
 
 // Purpose is what a gate may keep from happening; several make a set.
@@ -169,6 +172,30 @@ var Table = [...]Gate{
 	{Code: Promotion, Rule: "soak", For: ToPromote, At: AtOffer, Scope: PerRollout,
 		When:      "the soak of the wave's hosts has not passed on the server's clock",
 		ClearedBy: "time, or `rollout promote` unless hosts are in flight", Check: func(f Facts, _ bool) *Block { return CheckSoak(f.Soak()) }},
+}
+
+// Meanings say of every code when a gate of it blocks, and who clears it, in the order in which they
+// are asked.
+func Meanings() (words []prose.Meaning) {
+	cleared := map[Code][]string{}
+	for i := range Table {
+		g := &Table[i]
+		if g.For == ToPromote && g.Code != Promotion {
+			continue // the same rule about another wave
+		}
+		at := slices.IndexFunc(words, func(w prose.Meaning) bool { return w.Word == string(g.Code) })
+		if at < 0 {
+			at = len(words)
+			words = append(words, prose.Meaning{Word: string(g.Code), Means: g.When})
+		} else {
+			words[at].Means += "; or " + g.When
+		}
+		if by := cleared[g.Code]; !slices.Contains(by, g.ClearedBy) {
+			cleared[g.Code] = append(by, g.ClearedBy)
+			words[at].Next = strings.Join(cleared[g.Code], "; ")
+		}
+	}
+	return words
 }
 
 // asked has the gates of each purpose: at each moment, and at offers by scope.

@@ -76,23 +76,8 @@ func TestOperatorsTableOfGates(t *testing.T) {
 	raw := testkit.Value(os.ReadFile(page))(t)
 	var b strings.Builder
 	b.WriteString("| gate | it blocks when | cleared by |\n|---|---|---|\n")
-	var order []gate.Code
-	when, by := map[gate.Code][]string{}, map[gate.Code][]string{}
-	for i := range gate.Table {
-		g := &gate.Table[i]
-		if g.For == gate.ToPromote && g.Code != gate.Promotion {
-			continue // the same rule about another wave
-		}
-		if when[g.Code] == nil {
-			order = append(order, g.Code)
-		}
-		when[g.Code] = append(when[g.Code], g.When)
-		if !slices.Contains(by[g.Code], g.ClearedBy) {
-			by[g.Code] = append(by[g.Code], g.ClearedBy)
-		}
-	}
-	for _, code := range order {
-		b.WriteString("| " + string(code) + " | " + strings.Join(when[code], "; or ") + " | " + strings.Join(by[code], "; ") + " |\n")
+	for _, w := range gate.Meanings() {
+		b.WriteString("| " + w.Word + " | " + w.Means + " | " + w.Next + " |\n")
 	}
 	if !strings.Contains(string(raw), b.String()) {
 		t.Errorf("%s does not have this table:\n%s", page, b.String())

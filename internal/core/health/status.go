@@ -6,6 +6,7 @@ import (
 
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/prose"
 	"github.com/steadyfleet/steady/internal/core/spec"
 )
 
@@ -22,6 +23,14 @@ const (
 
 // Statuses lists them in that order.
 var Statuses = []Status{Unknown, Healthy, Progressing, Degraded}
+
+// Meanings say what they mean.
+var Meanings = []prose.Meaning{
+	{Word: string(Unknown), Means: "nothing is known of it, or nothing new: it is not in contact", Next: "start its agent, and check its log and its network"},
+	{Word: string(Healthy), Means: "it runs what it should, and its resources are as declared", Next: "nothing"},
+	{Word: string(Progressing), Means: "it changes, or a resource of it is on its way to what is declared", Next: "healthy or degraded"},
+	{Word: string(Degraded), Means: "it is in contact and does not run what it should, for longer than that may take", Next: "`steady host resources HOST` shows what; once its cause is gone: `steady host retry HOST`"},
+}
 
 // Worst is the status of a group: the worst of its members, Unknown of none.
 func Worst(members ...Status) Status {

@@ -382,11 +382,11 @@ func (d *decider) cancel(r *rollout.Rollout, reason, actor string) {
 func Status(r *rollout.Rollout) string {
 	switch {
 	case r.Final:
-		return "cancelled"
+		return rollout.StatusCancelled
 	case r.Paused:
-		return "paused"
+		return rollout.StatusPaused
 	case r.Reverting && !r.Phase.Ended():
-		return "reverting"
+		return rollout.StatusReverting
 	}
 	return string(r.Phase)
 }

@@ -1,0 +1,32 @@
+package operator
+
+import (
+	"github.com/steadyfleet/steady/internal/core/gate"
+	"github.com/steadyfleet/steady/internal/core/health"
+	"github.com/steadyfleet/steady/internal/core/plan"
+	"github.com/steadyfleet/steady/internal/core/prose"
+	"github.com/steadyfleet/steady/internal/core/rollout"
+	"github.com/steadyfleet/steady/internal/core/spec"
+)
+
+// Reference is what every word means that a status has, and what to do about it.
+type Reference struct {
+	Rollouts  []prose.Meaning `json:"rollouts"`
+	Waves     []prose.Meaning `json:"waves"`
+	Members   []prose.Meaning `json:"members"` // hosts in a rollout
+	Presences []prose.Meaning `json:"presences"`
+	Health    []prose.Meaning `json:"health"`
+	Resources []prose.Meaning `json:"resources"`
+	// Gates are in the order in which they are asked. Means says when one blocks, Next who
+	// clears it.
+	Gates []prose.Meaning `json:"gates"`
+}
+
+// NewReference is of this version.
+func NewReference() Reference {
+	r := Reference{Rollouts: rollout.StatusMeanings, Waves: rollout.WaveMeanings, Members: rollout.MemberMeanings, Health: health.Meanings, Resources: spec.Meanings, Gates: gate.Meanings()}
+	for _, p := range plan.Presences {
+		r.Presences = append(r.Presences, prose.Meaning{Word: string(p.Presence), Means: p.Means, Next: p.Waves})
+	}
+	return r
+}
