@@ -65,6 +65,7 @@ type Control struct {
 	audit     *auditor
 	signed    atomic.Pointer[signed] // operators' overrides, for hosts
 	sources   *fetch.Watch
+	logins    logins
 	hooks     struct { // requests to look at the sources now
 		sync.Mutex
 		server.RateBucket

@@ -20,13 +20,17 @@ import (
 	"github.com/steadyfleet/steady/internal/wire"
 )
 
-// Operator is the bearer of an operator token.
+// Operator is the bearer of an operator token, or who has a session.
 type Operator struct {
 	ID      string
 	Name    string
 	Role    string
 	Expires clock.Instant // zero: never
+	Parent  string        // of a session: the id of its token
 }
+
+// Session reports whether it is a session and not a token.
+func (o Operator) Session() bool { return o.Parent != "" }
 
 // bearer is an operator token as requests see it.
 type bearer struct {
@@ -49,8 +53,10 @@ func (c *Control) Operator(secret string) (Operator, error) {
 	now := c.now()
 	switch {
 	case !ok:
-		return Operator{}, wire.Refuse(wire.ErrForbidden, "the operator token is not known to this server, or was revoked; "+
+		return Operator{}, wire.Refuse(wire.ErrForbidden, "the operator token or session is not known to this server, or was revoked; "+
 			"an admin makes another with steady operator create NAME, or whoever owns the server's data folder with steady server recover-admin --data DATA")
+	case b.token.Expired(now) && b.Session():
+		return Operator{}, wire.Refuse(wire.ErrForbidden, "the session ended at %s; log in again, steady ui opens the page", b.Expires)
 	case b.token.Expired(now):
 		return Operator{}, wire.Refuse(wire.ErrForbidden, "operator token %s (%s) ended at %s; "+
 			"an admin makes another with steady operator create %[1]s --role %[4]s, or whoever owns the server's data folder with steady server recover-admin --data DATA",
@@ -65,7 +71,7 @@ func (c *Control) Operator(secret string) (Operator, error) {
 func (c *Control) noteUse(b *bearer, now clock.Instant) {
 	b.used.Store(int64(now))
 	last := b.recorded.Load()
-	if last != 0 && now.Sub(clock.Instant(last)) < access.UseInterval || !b.recorded.CompareAndSwap(last, int64(now)) {
+	if b.Session() || last != 0 && now.Sub(clock.Instant(last)) < access.UseInterval || !b.recorded.CompareAndSwap(last, int64(now)) {
 		return
 	}
 	used := func(s *server.State, now clock.Instant) ([]event.Event, error) {
@@ -98,7 +104,7 @@ func (c *Control) publishOperators() {
 	}
 	bearers := make(map[[sha256.Size]byte]*bearer, len(c.state.Plan.Operators))
 	for id, t := range c.state.Plan.Operators {
-		b := &bearer{Operator: Operator{ID: id, Name: t.Name, Role: t.Role, Expires: t.Expires}, token: t, used: new(atomic.Int64), recorded: new(atomic.Int64)}
+		b := &bearer{Operator: Operator{ID: id, Name: t.Name, Role: t.Role, Expires: t.Expires, Parent: t.Parent}, token: t, used: new(atomic.Int64), recorded: new(atomic.Int64)}
 		b.used.Store(int64(t.UsedAt))
 		b.recorded.Store(int64(t.UsedAt))
 		if was := old[[sha256.Size]byte(t.Hash)]; was != nil {
@@ -114,10 +120,16 @@ func newOperator(name, role string) (o Operator, secret string, err error) {
 	if err := fleet.CheckName(name); err != nil {
 		return Operator{}, "", wire.Refuse(wire.ErrInvalid, "%v", err)
 	}
-	raw, id := make([]byte, 32), make([]byte, 8)
+	id, secret := newSecret()
+	return Operator{ID: id, Name: name, Role: role}, secret, nil
+}
+
+// newSecret draws a token's id and its secret.
+func newSecret() (id, secret string) {
+	raw, name := make([]byte, 32), make([]byte, 8)
 	rand.Read(raw)
-	rand.Read(id)
-	return Operator{ID: hex.EncodeToString(id), Name: name, Role: role}, secretPrefix + base64.RawURLEncoding.EncodeToString(raw), nil
+	rand.Read(name)
+	return hex.EncodeToString(name), secretPrefix + base64.RawURLEncoding.EncodeToString(raw)
 }
 
 // AddOperator makes an operator token that is good for a while and returns its

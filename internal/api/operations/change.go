@@ -161,7 +161,6 @@ func (h *Handler) newest(w http.ResponseWriter, r *http.Request) {
 		began = true
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(pushTimeout))
 		w.Header().Set("Content-Type", "application/x-tar")
-		w.Header().Set("Cache-Control", "no-store")
 	})
 	switch {
 	case err != nil && began:
@@ -189,7 +188,6 @@ func (h *Handler) ready(w http.ResponseWriter, r *http.Request) {
 
 func writeHealth(w http.ResponseWriter, reasons []health.ServerProblem) {
 	answer := operator.Health{Status: "ok", Reasons: reasons}
-	w.Header().Set("Cache-Control", "no-store")
 	if len(reasons) > 0 {
 		answer.Status = "unavailable"
 		w.Header().Set("Content-Type", "application/json")

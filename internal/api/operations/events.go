@@ -177,7 +177,6 @@ func (h *Handler) stream(w http.ResponseWriter, r *http.Request) {
 	}
 	defer func() { <-h.streams }()
 	w.Header().Set("Content-Type", "text/event-stream")
-	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Accel-Buffering", "no")
 	s := &sse{w: w, rc: http.NewResponseController(w)}
 	ctx, cancel := context.WithCancel(r.Context())

@@ -20,7 +20,6 @@ func (h *Handler) history(w http.ResponseWriter, r *http.Request) {
 	defer func() { <-h.streams }()
 	rc := http.NewResponseController(w)
 	w.Header().Set("Content-Type", "application/jsonl")
-	w.Header().Set("Cache-Control", "no-store")
 	end := h.c.Head().Seq
 	library := documents.New(h.c)
 	out, err := replay.NewHistoryWriter(w, library)

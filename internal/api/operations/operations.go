@@ -1,6 +1,6 @@
 // Package operations serves the operator API (see package operator): routes with
-// a permission each, a bearer token on every request, and their description in
-// OpenAPI 3.1.
+// a permission each, a bearer token or a session's cookie on every request, and their
+// description in OpenAPI 3.1.
 package operations
 
 import (
@@ -12,7 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strings"
+	"strconv"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
@@ -35,6 +35,8 @@ type Permission struct {
 	Local bool
 	// Signed needs no token: the route itself checks a signature over the body.
 	Signed bool
+	// Lasting refuses sessions: it needs the token itself.
+	Lasting bool
 }
 
 var (
@@ -45,6 +47,7 @@ var (
 	anyone    = Permission{Anyone: true}
 	signed    = Permission{Signed: true}
 	measuring = Permission{Roles: viewing.Roles, Local: true}
+	lasting   = Permission{Roles: viewing.Roles, Lasting: true}
 )
 
 // Admits reports whether a role may use the route.
@@ -62,32 +65,36 @@ type Handler struct {
 	routes   []Route
 	streams  chan struct{} // that are open
 	hooks    chan struct{} // requests whose body is being read
+	origins  *http.CrossOriginProtection
 }
 
 // maxStreams bounds the streams of events that are open at a time: each costs a
 // connection's memory and a reader of the log.
 const maxStreams = 512
 
-// Route is one route with its permission.
+// Route is one route with the id of its operation and its permission.
 type Route struct {
-	Method, Path string
-	Permission   Permission
+	ID, Method, Path string
+	Permission       Permission
 }
 
 // New returns the handler. ServerCA is the PEM of the authority behind the
 // server's certificate, for new hosts.
 func New(c *control.Control, serverCA []byte, log *slog.Logger) *Handler {
-	h := &Handler{c: c, log: log, serverCA: serverCA, mux: http.NewServeMux(), streams: make(chan struct{}, maxStreams), hooks: make(chan struct{}, maxHooks)}
+	h := &Handler{c: c, log: log, serverCA: serverCA, mux: http.NewServeMux(), streams: make(chan struct{}, maxStreams), hooks: make(chan struct{}, maxHooks),
+		origins: http.NewCrossOriginProtection()}
 	conf := huma.DefaultConfig("Steady operator API", "1")
 	conf.CreateHooks = nil // no links to schemas in answers
 	conf.OpenAPIPath, conf.DocsPath, conf.SchemasPath = "", "", ""
 	conf.RejectUnknownQueryParameters = true
-	conf.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"token": {Type: "http", Scheme: "bearer"}}
-	conf.Security = []map[string][]string{{"token": {}}}
+	conf.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"token": {Type: "http", Scheme: "bearer"},
+		"session": {Type: "apiKey", In: "cookie", Name: operator.SessionCookie}}
+	conf.Security = []map[string][]string{{"token": {}}, {"session": {}}}
 	h.api = humago.New(h.mux, conf)
 	h.api.UseMiddleware(h.authorize)
 	h.reading()
 	h.changing()
+	h.sessions()
 	h.managing()
 	h.splicing()
 	h.raw("push-release", http.MethodPost, operator.RoutePush, "Push a packed release (tar)", releasing, h.push)
@@ -107,6 +114,7 @@ func (h *Handler) Routes() []Route { return h.routes }
 
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Cache-Control", "no-store")               // a browser keeps nothing of what a session shows
 	if _, err := url.ParseQuery(r.URL.RawQuery); err != nil { // Query leaves out what it cannot read
 		h.problem(w, refused(http.StatusUnprocessableEntity, "the query cannot be read: "+err.Error()))
 		return
@@ -159,12 +167,15 @@ func post(id, path, summary string) huma.Operation {
 func register[I, O any](h *Handler, op huma.Operation, p Permission, f func(context.Context, *I) (*O, error)) {
 	op.Metadata = map[string]any{permissionKey: p}
 	op.Path = operator.Prefix + op.Path
-	h.routes = append(h.routes, Route{op.Method, op.Path, p})
+	h.routes = append(h.routes, Route{op.OperationID, op.Method, op.Path, p})
 	huma.Register(h.api, op, func(ctx context.Context, in *I) (*O, error) {
 		out, err := f(ctx, in)
 		if err != nil {
 			refused := h.refusal(err)
 			h.c.CountRefusal("operator", refused.Status)
+			if r := (*wire.Refusal)(nil); errors.As(err, &r) && r.After > 0 {
+				return nil, huma.ErrorWithHeaders(refused, http.Header{"Retry-After": {strconv.FormatInt(int64((r.After+clock.Second-1)/clock.Second), 10)}})
+			}
 			return nil, refused
 		}
 		return out, nil
@@ -175,7 +186,7 @@ func register[I, O any](h *Handler, op huma.Operation, p Permission, f func(cont
 func (h *Handler) raw(id, method, path, summary string, p Permission, f http.HandlerFunc) {
 	op := huma.Operation{OperationID: id, Method: method, Path: path, Summary: summary,
 		Responses: map[string]*huma.Response{"200": {Description: "OK"}, "default": {Description: "Error"}}}
-	h.routes = append(h.routes, Route{op.Method, op.Path, p})
+	h.routes = append(h.routes, Route{op.OperationID, op.Method, op.Path, p})
 	h.api.OpenAPI().AddOperation(&op)
 	h.mux.HandleFunc(op.Method+" "+op.Path, func(w http.ResponseWriter, r *http.Request) {
 		actor, refused := h.admit(r, p)
@@ -199,13 +210,11 @@ func (h *Handler) authorize(ctx huma.Context, next func(huma.Context)) {
 	next(huma.WithValue(ctx, actorKey{}, actor))
 }
 
-// admit decides who the caller is and whether it may. It never reads a cookie,
-// and refuses what a browser sends from another site all the same.
+// admit decides who the caller is and whether it may. What a browser sends for the page of
+// another site is refused, whoever it is from.
 func (h *Handler) admit(r *http.Request, p Permission) (control.Operator, *huma.ErrorModel) {
-	if origin := r.Header.Get("Origin"); origin != "" {
-		if u, err := url.Parse(origin); err != nil || u.Host != r.Host {
-			return control.Operator{}, refused(http.StatusForbidden, "requests from other sites are refused")
-		}
+	if fromElsewhere(r) || h.origins.Check(r) != nil {
+		return control.Operator{}, refused(http.StatusForbidden, otherSite)
 	}
 	if p.Anyone || p.Local && fromHere(r) {
 		return control.Operator{}, nil
@@ -216,16 +225,14 @@ func (h *Handler) admit(r *http.Request, p Permission) (control.Operator, *huma.
 	if p.Signed {
 		return control.Operator{}, nil
 	}
-	scheme, secret, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	if !strings.EqualFold(scheme, "Bearer") { // RFC 9110, 11.1
-		return control.Operator{}, refused(http.StatusUnauthorized, "an operator token is needed: Authorization: Bearer TOKEN")
-	}
-	who, err := h.c.Operator(secret)
-	if err != nil {
-		return control.Operator{}, refused(http.StatusUnauthorized, err.Error())
-	}
-	if !p.Admits(operator.Role(who.Role)) {
+	who, no := h.caller(r)
+	switch {
+	case no != nil:
+		return control.Operator{}, no
+	case !p.Admits(operator.Role(who.Role)):
 		return control.Operator{}, refused(http.StatusForbidden, "token "+who.Name+" has role "+who.Role+", which does not allow this")
+	case p.Lasting && who.Session():
+		return control.Operator{}, refused(http.StatusForbidden, "a session does not allow this: it needs the token itself")
 	}
 	return who, nil
 }
@@ -254,8 +261,11 @@ func (h *Handler) problem(w http.ResponseWriter, e *huma.ErrorModel) {
 // refusal gives an error of the runtime its status.
 func (h *Handler) refusal(err error) *huma.ErrorModel {
 	var verb *plan.VerbError
+	var worded *huma.ErrorModel
 	status := http.StatusInternalServerError
 	switch {
+	case errors.As(err, &worded):
+		return worded
 	case errors.As(err, &verb) && verb.Unknown:
 		status = http.StatusNotFound
 	case errors.As(err, &verb), errors.Is(err, wire.ErrConflict):
@@ -266,6 +276,8 @@ func (h *Handler) refusal(err error) *huma.ErrorModel {
 		status = http.StatusUnprocessableEntity
 	case errors.Is(err, wire.ErrForbidden):
 		status = http.StatusForbidden
+	case errors.Is(err, wire.ErrTooMuch):
+		status = http.StatusTooManyRequests
 	case errors.Is(err, wire.ErrUnavailable):
 		status = http.StatusServiceUnavailable
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):

@@ -466,7 +466,7 @@ func (h *Handler) tokens(ctx context.Context, _ *none) ([]operator.Token, error)
 		for _, id := range slices.Sorted(maps.Keys(s.Operators)) {
 			o := s.Operators[id]
 			out = append(out, operator.Token{ID: id, Name: o.Name, Role: operator.Role(o.Role), CreatedAt: o.CreatedAt, Expires: o.Expires,
-				LastUsed: max(o.UsedAt, h.c.OperatorUsed(o.Hash))})
+				LastUsed: max(o.UsedAt, h.c.OperatorUsed(o.Hash)), Parent: o.Parent})
 		}
 	})
 	return out, err

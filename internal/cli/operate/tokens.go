@@ -21,16 +21,19 @@ func (a verbs) operatorCmd() *cobra.Command {
 
 func (a verbs) operatorList() *cobra.Command {
 	list := &cobra.Command{
-		Use: "list", Short: "List the operators' tokens",
+		Use: "list", Short: "List the operators' tokens, and who is logged in with a browser",
 		Long: `Lists the operators' tokens with when each was made, when it ends, and when it was
 last used. The last use is exact while the server runs and known to the day after
-it was restarted.`,
+it was restarted. Below them are the sessions of browsers, each with the token that
+it was opened with; steady operator revoke ends one as well.`,
 		Example: "  steady operator list",
 	}
-	return command.Lists(a.Env, list, func(ctx context.Context, c *operator.Client, _ []string) ([]operator.Token, error) {
-		return c.Tokens(ctx)
-	},
-		[]string{"id", "name", "role", "created", "ends", "last used"}, func(t operator.Token) []string {
+	return command.Shows(a.Env, list, func(ctx context.Context, c *operator.Client, _ []string) ([]operator.Token, error) {
+		all, err := c.Tokens(ctx)
+		return command.NonNil(all), err
+	}, func(all []operator.Token) error {
+		var tokens, sessions [][]string
+		for _, t := range all {
 			created, ends := "unknown", t.Expires.String()
 			if t.CreatedAt != 0 {
 				created = t.CreatedAt.String()
@@ -38,8 +41,20 @@ it was restarted.`,
 			if t.Expires.Reached(a.Wall()) {
 				ends = "ENDED " + ends
 			}
-			return []string{t.ID, t.Name, string(t.Role), created, ends, t.LastUsed.String()}
-		})
+			row := []string{t.ID, t.Name, string(t.Role), created, ends, t.LastUsed.String()}
+			if t.Parent == "" {
+				tokens = append(tokens, row)
+			} else {
+				sessions = append(sessions, append(row, t.Parent))
+			}
+		}
+		header := []string{"id", "name", "role", "created", "ends", "last used"}
+		if err := a.Table(header, tokens); err != nil || len(sessions) == 0 {
+			return err
+		}
+		a.Printf("\nLogged in with a browser:\n")
+		return a.Table(append(header, "with token"), sessions)
+	})
 }
 
 type madeOperator struct {
@@ -99,7 +114,8 @@ func (a verbs) operatorRevoke() *cobra.Command {
 	var force bool
 	revoke := &cobra.Command{
 		Use: "revoke ID", Short: "Withdraw an operator's token",
-		Long: `Withdraws an operator's token; it is refused from now on. The last admin's token
+		Long: `Withdraws an operator's token; it is refused from now on, and so are the browsers that
+logged in with it. The ID of a session ends that one alone. The last admin's token
 is only withdrawn with --force: nobody could make another through the server then,
 and steady server recover-admin on its machine is the only way back in.`,
 		Example: "  steady operator revoke 5f0c2b9e71d4a386\n  steady operator revoke 5f0c2b9e71d4a386 -o json",

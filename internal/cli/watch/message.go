@@ -263,6 +263,9 @@ var messages = []message{
 		return fmt.Sprintf("the warning about %s since %s is over: %s", strings.TrimSpace(v.Kind+" "+v.Name), v.Since, v.Reason)
 	}),
 	row(func(v event.OperatorTokenAdded) string {
+		if v.Parent != "" {
+			return fmt.Sprintf("%s logged in with a browser: session %s of token %s, %s, good until %s", v.Name, v.ID, v.Parent, v.Role, v.Expires)
+		}
 		by := ""
 		if v.Actor != "" {
 			by = ", by " + v.Actor

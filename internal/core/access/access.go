@@ -1,5 +1,5 @@
 // Package access is who may speak to the operator API: tokens with a role and an
-// end, as a fold of the log, and the rules by which they come and go. It is a package of
+// end, sessions made of them, and the rules by which they come and go. It is a package of
 // its own because the fold of the fleet, the server and the commands share it and nothing
 // of it is about hosts or releases.
 package access
@@ -36,6 +36,8 @@ type Token struct {
 	Expires clock.Instant `json:"expires,omitempty"`
 	// UsedAt is the last use that was recorded.
 	UsedAt clock.Instant `json:"usedAt,omitempty"`
+	// Parent is the id of the token that a session was made of; empty for a token.
+	Parent string `json:"parent,omitempty"`
 }
 
 // Expired reports whether the token's end has come.
@@ -48,7 +50,7 @@ type Tokens map[string]Token
 func (ts Tokens) Fold(at clock.Instant, ev event.Event) {
 	switch ev := ev.(type) {
 	case event.OperatorTokenAdded:
-		ts[ev.ID] = Token{Name: ev.Name, Role: ev.Role, Hash: ev.Hash, CreatedAt: at, Expires: ev.Expires}
+		ts[ev.ID] = Token{Name: ev.Name, Role: ev.Role, Hash: ev.Hash, CreatedAt: at, Expires: ev.Expires, Parent: ev.Parent}
 	case event.OperatorTokenUsed:
 		if t, ok := ts[ev.ID]; ok {
 			t.UsedAt = at
@@ -56,6 +58,11 @@ func (ts Tokens) Fold(at clock.Instant, ev event.Event) {
 		}
 	case event.OperatorTokenRevoked:
 		delete(ts, ev.ID)
+		for id, t := range ts { // order-free: each by itself
+			if t.Parent == ev.ID {
+				delete(ts, id)
+			}
+		}
 	}
 }
 
@@ -87,7 +94,7 @@ func (ts Tokens) Revoke(id string, force bool, actor string, now clock.Instant) 
 	if !ok {
 		return event.OperatorTokenRevoked{}, &Error{Unknown: true, Reason: ts.unknown(id)}
 	}
-	last := t.Role == Admin && !t.Expired(now) && ts.admins(id, now) == 0
+	last := t.lasting(Admin, now) && ts.admins(id, now) == 0
 	if last && !force {
 		return event.OperatorTokenRevoked{}, &Error{Reason: fmt.Sprintf("%s (%s) is the last admin: without it nobody can make or revoke operator tokens. "+
 			"Make another first: steady operator create NAME --role admin; or revoke it with --force, after which only steady server recover-admin helps, on the server's machine", t.Name, id)}
@@ -99,7 +106,7 @@ func (ts Tokens) Revoke(id string, force bool, actor string, now clock.Instant) 
 func (ts Tokens) unknown(id string) string {
 	var named []string
 	for other, t := range ts { // order-free: sorted below
-		if t.Name == id {
+		if t.Name == id && t.Parent == "" {
 			named = append(named, other)
 		}
 	}
@@ -110,18 +117,23 @@ func (ts Tokens) unknown(id string) string {
 	return fmt.Sprintf("there is no operator token %q; steady operator list shows them", id)
 }
 
+// lasting reports whether a token is good and of a role; a session is none that lasts.
+func (t Token) lasting(role string, now clock.Instant) bool {
+	return t.Role == role && t.Parent == "" && !t.Expired(now)
+}
+
 // admins counts the tokens of admins that are good, one aside.
 func (ts Tokens) admins(but string, now clock.Instant) (n int) {
 	for id, t := range ts { // order-free: it only counts
-		if id != but && t.Role == Admin && !t.Expired(now) {
+		if id != but && t.lasting(Admin, now) {
 			n++
 		}
 	}
 	return n
 }
 
-// Used decides whether the use of a token is recorded.
+// Used decides whether the use of a token is recorded. That a session is used is known.
 func (ts Tokens) Used(id string, now clock.Instant) (event.OperatorTokenUsed, bool) {
 	t, ok := ts[id]
-	return event.OperatorTokenUsed{ID: id}, ok && (t.UsedAt == 0 || now.Sub(t.UsedAt) >= UseInterval)
+	return event.OperatorTokenUsed{ID: id}, ok && t.Parent == "" && (t.UsedAt == 0 || now.Sub(t.UsedAt) >= UseInterval)
 }

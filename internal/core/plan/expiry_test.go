@@ -105,6 +105,7 @@ func TestExpiryFacts(t *testing.T) {
 		{"", event.OperatorTokenAdded{ID: "1", Name: "ci", Role: "releaser", Expires: at.Add(clock.Day)}},
 		{"", event.OperatorTokenAdded{ID: "2", Name: "old", Role: "viewer", Expires: at.Add(clock.Day)}},
 		{"", event.OperatorTokenRevoked{ID: "2"}},
+		{"", event.OperatorTokenAdded{ID: "3", Name: "ci", Role: "releaser", Parent: "1", Expires: at.Add(clock.Hour)}},
 	}
 	all, some := plan.New(nil), plan.New(nil)
 	for _, e := range events {

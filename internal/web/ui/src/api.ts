@@ -317,12 +317,23 @@ export interface Item {
   used?: number;
 }
 
+export interface Login {
+  code?: string;
+  token?: string;
+}
+
+export interface LoginLink {
+  code: string;
+  expires: number;
+}
+
 export interface MadeToken {
   createdAt?: number;
   expires?: number;
   id: string;
   lastUsed?: number;
   name: string;
+  parent?: string;
   role: string;
   secret: string;
 }
@@ -338,6 +349,14 @@ export interface ManagedResource {
   signed: boolean;
   spec: unknown;
   verb?: string;
+}
+
+export interface Me {
+  allowed: string[] | null;
+  expires: number;
+  name: string;
+  role: string;
+  session: boolean;
 }
 
 export interface Member {
@@ -685,6 +704,7 @@ export interface Token {
   id: string;
   lastUsed?: number;
   name: string;
+  parent?: string;
   role: string;
 }
 
@@ -712,6 +732,8 @@ export interface Answers {
   "add-quarantine": void;
   "ask-resource": Changed;
   "clear-quarantine": void;
+  "close-session": void;
+  "create-login-link": LoginLink;
   "create-token": MadeToken;
   "decommission-host": void;
   "end-safe-mode": RestoreWait;
@@ -731,8 +753,10 @@ export interface Answers {
   "list-rollouts": Rollout[] | null;
   "list-sources": Source[] | null;
   "list-tokens": Token[] | null;
+  "me": Me;
   "metrics": unknown;
   "newest-release": unknown;
+  "open-session": void;
   "openapi": unknown;
   "operate-rollout": void;
   "plan-resource": PlanAnswer;
@@ -768,6 +792,8 @@ export const routes = {
   "add-quarantine": ["POST", "/v1/operator/quarantine/{channel}/{bundle}/add", "Refuse a bundle on a channel"],
   "ask-resource": ["POST", "/v1/operator/hosts/{host}/{kind}/{name}/{verb}", "Ask once for something of a resource"],
   "clear-quarantine": ["POST", "/v1/operator/quarantine/{channel}/{bundle}/clear", "Allow a bundle again on a channel"],
+  "close-session": ["DELETE", "/v1/operator/sessions", "Log out"],
+  "create-login-link": ["POST", "/v1/operator/login-links", "Make a code that logs a browser in once, within a minute"],
   "create-token": ["POST", "/v1/operator/tokens", "Make an operator token"],
   "decommission-host": ["POST", "/v1/operator/hosts/{host}/decommission", "Revoke a host and retire it"],
   "end-safe-mode": ["POST", "/v1/operator/safe-mode/end", "Go on without the events that hosts owe the server"],
@@ -787,8 +813,10 @@ export const routes = {
   "list-rollouts": ["GET", "/v1/operator/rollouts", "List the rollouts, newest first"],
   "list-sources": ["GET", "/v1/operator/sources", "Say where every source of releases stands"],
   "list-tokens": ["GET", "/v1/operator/tokens", "List the operators' tokens"],
+  "me": ["GET", "/v1/operator/me", "Who asks, and which operations its role allows"],
   "metrics": ["GET", "/metrics", "Prometheus metrics"],
   "newest-release": ["GET", "/v1/operator/releases/newest", "The newest accepted release with all of its files, packed (tar)"],
+  "open-session": ["POST", "/v1/operator/sessions", "Log in with a token or a code; the answer is a cookie"],
   "openapi": ["GET", "/v1/operator/openapi.json", "This description"],
   "operate-rollout": ["POST", "/v1/operator/rollouts/{rollout}/{verb}", "Pause, resume or cancel a rollout"],
   "plan-resource": ["POST", "/v1/operator/hosts/{host}/plan", "Ask a host what setting a resource would do"],

@@ -1,0 +1,151 @@
+package operations
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/steadyfleet/steady/internal/api/operator"
+	"github.com/steadyfleet/steady/internal/control"
+	"github.com/steadyfleet/steady/internal/wire"
+)
+
+// sessions registers how a browser logs in and out, and who it is then.
+func (h *Handler) sessions() {
+	add(h, huma.Operation{OperationID: "create-login-link", Method: http.MethodPost, Path: "/login-links", Summary: "Make a code that logs a browser in once, within a minute",
+		DefaultStatus: http.StatusCreated, MaxBodyBytes: 64 << 10}, lasting, h.createLoginLink)
+	register(h, huma.Operation{OperationID: "open-session", Method: http.MethodPost, Path: "/sessions", Summary: "Log in with a token or a code; the answer is a cookie",
+		DefaultStatus: http.StatusNoContent, MaxBodyBytes: 4 << 10}, anyone, h.openSession)
+	register(h, huma.Operation{OperationID: "close-session", Method: http.MethodDelete, Path: "/sessions", Summary: "Log out", DefaultStatus: http.StatusNoContent},
+		viewing, h.closeSession)
+	add(h, get("me", "/me", "Who asks, and which operations its role allows"), viewing, h.me)
+}
+
+const otherSite = "requests from other sites are refused"
+
+// fromElsewhere reports whether a browser says that the request is from the page of
+// another origin.
+func fromElsewhere(r *http.Request) bool {
+	origin := r.Header.Get("Origin")
+	u, err := url.Parse(origin)
+	return origin != "" && (err != nil || u.Host != r.Host)
+}
+
+// caller is who bears the token of a request, or has the session of its cookie.
+func (h *Handler) caller(r *http.Request) (control.Operator, *huma.ErrorModel) {
+	scheme, secret, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	cookies := r.CookiesNamed(operator.SessionCookie)
+	session := scheme == ""
+	switch {
+	case !session && len(cookies) > 0 || len(cookies) > 1:
+		return control.Operator{}, refused(http.StatusUnauthorized, "the request says twice who it is from: send a token or the cookie of one session")
+	case session && len(cookies) == 1:
+		// The cookie goes to every port of this host, and with a GET that another one's page asks for.
+		if site := r.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" && site != "none" {
+			return control.Operator{}, refused(http.StatusForbidden, otherSite)
+		}
+		secret = cookies[0].Value
+	case !strings.EqualFold(scheme, "Bearer"): // RFC 9110, 11.1
+		return control.Operator{}, refused(http.StatusUnauthorized, "an operator token is needed, Authorization: Bearer TOKEN, or a session: steady ui opens one")
+	}
+	who, err := h.c.Operator(secret)
+	if err != nil {
+		return control.Operator{}, refused(http.StatusUnauthorized, err.Error())
+	}
+	if who.Session() != session {
+		return control.Operator{}, refused(http.StatusUnauthorized, "a token is sent as Authorization: Bearer TOKEN, and a session as its cookie")
+	}
+	return who, nil
+}
+
+func (h *Handler) createLoginLink(ctx context.Context, _ *none) (operator.LoginLink, error) {
+	who, _ := ctx.Value(actorKey{}).(control.Operator)
+	code, expires := h.c.LoginCode(who.ID)
+	return operator.LoginLink{Code: code, Expires: expires}, nil
+}
+
+type (
+	loginIn struct {
+		from string
+		Body operator.Login
+	}
+	cookieOut struct {
+		SetCookie http.Cookie `header:"Set-Cookie"`
+	}
+)
+
+// Resolve implements huma.Resolver.
+func (in *loginIn) Resolve(ctx huma.Context) []error {
+	in.from = network(ctx.RemoteAddr())
+	return nil
+}
+
+// network is where a request comes from: of IPv6 the network that one customer has.
+func network(remote string) string {
+	host, _, err := net.SplitHostPort(remote)
+	if err != nil {
+		return remote
+	}
+	a, err := netip.ParseAddr(host)
+	if err != nil {
+		return host
+	}
+	if a = a.Unmap().WithZone(""); a.Is4() {
+		return a.String()
+	}
+	p, _ := a.Prefix(64) // a has as many bits
+	return p.String()
+}
+
+func (h *Handler) openSession(ctx context.Context, in *loginIn) (*cookieOut, error) {
+	if (in.Body.Token == "") == (in.Body.Code == "") {
+		return nil, wire.Refuse(wire.ErrInvalid, "a login is by token or by code")
+	}
+	if err := h.c.Admits(); err != nil {
+		return nil, err
+	}
+	o, secret, err := h.c.Login(ctx, in.from, in.Body.Token, in.Body.Code)
+	if slices.ContainsFunc([]error{wire.ErrForbidden, wire.ErrConflict, wire.ErrNotFound}, func(kind error) bool { return errors.Is(err, kind) }) {
+		return nil, refused(http.StatusUnauthorized, err.Error())
+	}
+	if err != nil {
+		return nil, err
+	}
+	c := sessionCookie(secret)
+	c.Expires = o.Expires.Time()
+	return &cookieOut{c}, nil
+}
+
+func (h *Handler) closeSession(ctx context.Context, _ *none) (*cookieOut, error) {
+	who, _ := ctx.Value(actorKey{}).(control.Operator)
+	if !who.Session() {
+		return nil, wire.Refuse(wire.ErrConflict, "a token is no session; steady operator revoke %s withdraws it", who.ID)
+	}
+	ended := sessionCookie("")
+	ended.MaxAge = -1
+	return &cookieOut{ended}, h.c.RevokeOperator(ctx, who.ID, false, actor(ctx))
+}
+
+// sessionCookie is one that no script reads, no other host or path sets, and no other site sends.
+func sessionCookie(secret string) http.Cookie {
+	return http.Cookie{Name: operator.SessionCookie, Value: secret, Path: "/", Secure: true, HttpOnly: true, SameSite: http.SameSiteStrictMode}
+}
+
+func (h *Handler) me(ctx context.Context, _ *none) (operator.Me, error) {
+	who, _ := ctx.Value(actorKey{}).(control.Operator)
+	out := operator.Me{Name: who.Name, Role: operator.Role(who.Role), Expires: who.Expires, Session: who.Session(), Allowed: []string{}}
+	for _, r := range h.routes {
+		if r.Permission.Admits(out.Role) && !(r.Permission.Lasting && out.Session) {
+			out.Allowed = append(out.Allowed, r.ID)
+		}
+	}
+	slices.Sort(out.Allowed)
+	return out, nil
+}
