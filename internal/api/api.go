@@ -30,6 +30,7 @@ import (
 	"github.com/steadyfleet/steady/internal/store"
 	"github.com/steadyfleet/steady/internal/store/embedded"
 	"github.com/steadyfleet/steady/internal/trust"
+	"github.com/steadyfleet/steady/internal/web"
 	"github.com/steadyfleet/steady/internal/wire"
 )
 
@@ -300,8 +301,9 @@ func (s *Server) handlers(listeners int) []http.Handler {
 		handlers = append(handlers, second)
 	}
 	for _, prefix := range []string{operator.Prefix + "/", operator.RouteMetrics, operator.RouteHealth, operator.RouteReady, operator.RouteHook} {
-		second.Handle(prefix, operatorAPI)
+		second.Handle(prefix, web.Protected(operatorAPI))
 	}
+	second.Handle("/", web.Protected(web.Handler()))
 	return handlers
 }
 

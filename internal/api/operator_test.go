@@ -333,8 +333,13 @@ func TestOperatorListener(t *testing.T) {
 	}
 	testkit.Value(w.op.Status(w.ctx()))(t)
 	a := enrolled(w, "h-0000")
-	if status, _, err := a.call(w.ctx(), "GET", "/v1/operator/status", nil); err != nil || status != 404 {
-		t.Errorf("the agents' listener answered %d, %v", status, err)
+	for _, path := range []string{"/v1/operator/status", sessionsPath, "/", "/login"} {
+		if status, _, err := a.call(w.ctx(), "GET", path, nil); err != nil || status != 404 {
+			t.Errorf("%s: the agents' listener answered %d, %v", path, status, err)
+		}
+	}
+	if status, body := w.request("", "GET", "/", ""); status != 200 || !strings.Contains(body, "<!doctype html>") {
+		t.Errorf("the operators' listener has no page: %d", status)
 	}
 	e := testkit.Value(w.op.Enrolment(w.ctx()))(t)
 	if e.Fleet != testFleet || string(e.Root) != string(w.root) || len(e.ServerCA) == 0 {

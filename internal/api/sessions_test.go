@@ -54,8 +54,9 @@ func byToken(secret string) string { return `{"token":"` + secret + `"}` }
 // code is one that logs in, of a token's link.
 func (w *world) code(secret string) string {
 	w.t.Helper()
-	link := testkit.Value(w.client(secret).LoginLink(w.ctx()))(w.t)
-	return `{"code":"` + link.Code + `"}`
+	link := testkit.Value(w.client(secret).UILink(w.ctx()))(w.t)
+	_, code, _ := strings.Cut(link.URL, "/login#")
+	return `{"code":"` + code + `"}`
 }
 
 // me asks with a cookie who it is.
@@ -376,5 +377,45 @@ func TestSessionsAreNamedInTheLog(t *testing.T) {
 	}
 	if id == "" || !found {
 		t.Errorf("no event of bob's token names %s", actor)
+	}
+}
+
+// No answer of the operators' listener can be put into a frame, taken for another type, or kept by a
+// browser beyond its session: pages, refusals and what Anyone may ask included. A browser without a certificate
+// gets all of them.
+func TestHeadersOfEveryAnswer(t *testing.T) {
+	w := newWorld(t)
+	cookie := w.login(byToken(w.adminSecret()))
+	check := func(res *http.Response, what string) {
+		t.Helper()
+		h := res.Header
+		if csp := h.Get("Content-Security-Policy"); !strings.Contains(csp, "default-src 'self'") || !strings.Contains(csp, "frame-ancestors 'none'") || h.Get("X-Content-Type-Options") != "nosniff" || h.Get("Referrer-Policy") != "no-referrer" {
+			t.Errorf("%s is answered %d with %v", what, res.StatusCode, h)
+		}
+		if h.Get("Access-Control-Allow-Origin") != "" {
+			t.Errorf("%s may be read by another origin", what)
+		}
+	}
+	for _, r := range operations.New(w.server.Control(), nil, nil).Routes() {
+		for _, headers := range [][]string{nil, {"Cookie", cookie}, {"Origin", "https://evil.example"}} {
+			if r.ID == "close-session" && headers != nil {
+				continue
+			}
+			what := fmt.Sprint(r.Method, " ", r.Path, " ", headers)
+			res, _ := w.answer("", r.Method, routePath.Replace(r.Path), "{}", headers...)
+			check(res, what)
+			if res.Header.Get("Cache-Control") != "no-store" {
+				t.Errorf("%s may be kept: %q", what, res.Header.Get("Cache-Control"))
+			}
+		}
+	}
+	for path, status := range map[string]int{"/": 200, "/login": 200, "/hosts/h": 200, "/assets/none.js": 404, "/v1/none": 404} {
+		res, body := w.answer("", "GET", path, "")
+		if check(res, path); res.StatusCode != status || status == 200 && !strings.Contains(body, "<!doctype html>") {
+			t.Errorf("%s: %d %.60q", path, res.StatusCode, body)
+		}
+		if strings.Contains(body, testFleet) {
+			t.Errorf("%s names the fleet", path)
+		}
 	}
 }

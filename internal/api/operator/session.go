@@ -2,6 +2,10 @@ package operator
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"net/http"
+	"strings"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
 )
@@ -34,16 +38,28 @@ type Me struct {
 	Allowed []string `json:"allowed"`
 }
 
-// LoginLink makes a code that logs a browser in once.
-func (c *Client) LoginLink(ctx context.Context) (l LoginLink, err error) {
-	return l, c.post(ctx, "/login-links", struct{}{}, &l)
+// UILink is where and how a browser logs in.
+type UILink struct {
+	// URL has the code behind its #, for no server, proxy or log to see.
+	URL     string        `json:"url"`
+	Expires clock.Instant `json:"expires"`
+	// Certificate is the SHA-256 of the server's certificate, in hex, as browsers show it.
+	Certificate string `json:"certificate"`
+}
+
+// UILink makes a link that logs a browser in once.
+func (c *Client) UILink(ctx context.Context) (out UILink, err error) {
+	resp, err := c.do(ctx, http.MethodPost, "/login-links", nil, strings.NewReader("{}"), "application/json")
+	if err != nil {
+		return out, err
+	}
+	sum := sha256.Sum256(resp.TLS.PeerCertificates[0].Raw)
+	var l LoginLink
+	err = answer(resp, &l)
+	return UILink{URL: c.base.JoinPath("/login").String() + "#" + l.Code, Expires: l.Expires, Certificate: hex.EncodeToString(sum[:])}, err
 }
 
 // Me says who the token's bearer is.
 func (c *Client) Me(ctx context.Context) (m Me, err error) {
 	return m, c.get(ctx, "/me", nil, &m)
 }
-
-// UILink is the address of the page with which a code logs a browser in. The code stands behind
-// the # for no server, proxy or log to see.
-func (c *Client) UILink(l LoginLink) string { return c.base.JoinPath("/login").String() + "#" + l.Code }

@@ -58,7 +58,11 @@ func (s *stage) play(ctx context.Context, d demonstration) (err error) {
 	if !s.Keep {
 		return nil
 	}
-	if err := s.Report.kept(d.playground()); err != nil {
+	link, err := s.link(ctx)
+	if err != nil {
+		return err
+	}
+	if err := s.Report.kept(link, d.playground()); err != nil {
 		return err
 	}
 	<-ctx.Done()
@@ -109,6 +113,7 @@ Try next:
 
 func (d *demo) playground() string {
 	return fmt.Sprintf(`  export STEADY_CONTEXT=%s
+  %[2]s ui                    # another link for a browser
   %[2]s status
   %[2]s why web-1
   %[2]s events -f

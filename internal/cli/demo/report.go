@@ -94,12 +94,12 @@ func (r Report) end(found result, took time.Duration, failed error, summary stri
 	return err
 }
 
-// kept shows how to play with what was left running.
-func (r Report) kept(playground string) error {
+// kept shows how to play with what was left running; link logs a browser in, if it is not empty.
+func (r Report) kept(link, playground string) error {
 	if r.JSON {
 		return nil // the result was the last line
 	}
-	where := "Everything still runs. In another terminal:\n"
+	where := "Everything still runs. In a browser, once and within a minute:\n  " + link + "\nIn another terminal:\n"
 	if r.Inside > 0 {
 		where = fmt.Sprintf("Everything still runs, in namespaces of its own. In another terminal:\n  nsenter --all -t %d\nand there:\n", r.Inside)
 	}

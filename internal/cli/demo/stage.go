@@ -85,8 +85,23 @@ func (s *stage) startServer(ctx context.Context) error {
 	if err := json.Unmarshal(raw, &where); err != nil {
 		return fmt.Errorf("%s: %w", ready.Context, err)
 	}
-	s.client, err = operator.NewClient(operator.Options{URL: where.Server, Token: where.Token, ServerCA: []byte(where.CA)})
-	return err
+	if s.client, err = operator.NewClient(operator.Options{URL: where.Server, Token: where.Token, ServerCA: []byte(where.CA)}); err != nil {
+		return err
+	}
+	link, err := s.link(ctx)
+	if err != nil || link == "" {
+		return err
+	}
+	return s.Report.print("Watch it in a browser, with a link that is good once and for a minute:\n  %s", link)
+}
+
+// link logs a browser in, or is empty where none gets in: in namespaces of its own.
+func (s *stage) link(ctx context.Context) (string, error) {
+	if s.Report.Inside != 0 {
+		return "", nil
+	}
+	l, err := s.client.UILink(ctx)
+	return l.URL, err
 }
 
 // startAgents starts the agents of hosts, each with flags of its own, and waits
