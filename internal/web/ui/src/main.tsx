@@ -3,17 +3,28 @@ import { useEffect, useState } from "preact/hooks";
 import { Palette, opened, pages } from "./parts/palette";
 import { Toasts } from "./parts/toast";
 import { FleetPage } from "./pages/fleet";
+import { HostPage } from "./pages/host";
+import { HostsPage } from "./pages/hosts";
+import { LogPage } from "./pages/log";
+import { ReleasePage } from "./pages/release";
+import { RolloutPage } from "./pages/rollout";
 import { RolloutsPage } from "./pages/rollouts";
+import { SettingsPage } from "./pages/settings";
+import { ReplayBar } from "./parts/replaybar";
 import { url } from "./router";
 import { Login, enter, leave, me } from "./session";
 import { connection, replayed, seq, signedOut } from "./stream";
 import { learn } from "./words";
 import "./style.css";
 
-// routesOf are the pages by the first part of their path. A page gets the rest.
+// pageOf are the pages by the first part of their path. A page gets the rest.
 const pageOf: Record<string, (props: { rest: string[] }) => preact.ComponentChildren> = {
   "": FleetPage,
-  rollouts: RolloutsPage,
+  rollouts: ({ rest }) => (rest.length > 0 ? <RolloutPage key={rest.join("/")} rest={rest} /> : <RolloutsPage />),
+  hosts: ({ rest }) => (rest.length > 0 ? <HostPage key={rest[0]} rest={rest} /> : <HostsPage />),
+  release: ReleasePage,
+  log: LogPage,
+  settings: SettingsPage,
 };
 
 function Page() {
@@ -49,6 +60,7 @@ function Frame() {
         </div>
       </header>
       <main id="main" tabIndex={-1} class={connection.value === "lost" && replayed.value === undefined ? "old" : ""}><Page /></main>
+      <ReplayBar />
       <Palette />
       <Toasts />
     </>

@@ -1,0 +1,175 @@
+import { useState } from "preact/hooks";
+import type { HostDetail, HostResources, Resource } from "../api";
+import { Events } from "../parts/events";
+import { Ladder } from "../parts/ladder";
+import { Command, Empty, Loaded, Section } from "../parts/layout";
+import { Metrics } from "../parts/metrics";
+import { type Column, Table } from "../parts/table";
+import { Time } from "../parts/time";
+import { Verb, because } from "../parts/verb";
+import { Output } from "../parts/output";
+import { useTopic } from "../stream";
+import { Status } from "../words";
+
+// HostPage is one host: where it stands, why, what it runs, and what can be done about it.
+export function HostPage({ rest }: { rest: string[] }) {
+  const name = rest[0]!;
+  const path = `/hosts/${encodeURIComponent(name)}`;
+  const host = useTopic<HostDetail>(path).value;
+  const resources = useTopic<HostResources>(`${path}/resources`).value;
+  return (
+    <>
+      <h1>Host {name}</h1>
+      <Loaded of={host}>
+        {(h) => (
+          <>
+            <Strip h={h} />
+            <HostVerbs h={h} settings={resources.value} />
+            <Section title="Why"><Ladder answer={h.why} /></Section>
+          </>
+        )}
+      </Loaded>
+      <Section title="Resources">
+        <Loaded of={resources}>{(r) => <Resources host={name} r={r} />}</Loaded>
+      </Section>
+      {(host.value?.probes ?? []).length > 0 && <Section title="Probes"><Probes h={host.value!} /></Section>}
+      <Section title="Measured"><Metrics host={name} /></Section>
+      <Section title="Timeline" aside={<a href={`/log?about=${encodeURIComponent(`host/${name}`)}`}>All of it</a>}>
+        <Events about={`host/${name}`} limit={30} />
+      </Section>
+      {host.value && <Section title="Identity"><Identity h={host.value} /></Section>}
+      {resources.value && <Section title="Settings"><Settings r={resources.value} /></Section>}
+    </>
+  );
+}
+
+// phases are the stations of a host on its way, in order.
+const phases = ["pending", "preparing", "prepared", "activating", "soaking", "converged"];
+
+function Strip({ h }: { h: HostDetail }) {
+  const at = phases.indexOf(h.phase);
+  return (
+    <>
+      <p>
+        <Status kind="presence" word={h.presence} /> <Status kind="phase" word={h.phase} /> <Status kind="health" word={h.health} />
+        {h.failed && <b class="bad"> {h.failed}</b>}
+      </p>
+      <ol class="strip" aria-label={`Phase: ${h.phase}`}>
+        {phases.map((p, i) => <li key={p} class={i < at ? "done" : i === at ? "here" : ""} aria-current={i === at ? "step" : undefined}>{p}</li>)}
+      </ol>
+      <dl class="facts">
+        <dt>Came from</dt><dd>{h.runs ?? "nothing that the log knows"}</dd>
+        <dt>Runs</dt><dd class="mono">{h.current || "nothing yet"}</dd>
+        <dt>Target</dt><dd class="mono">{h.target === h.current ? "the same" : h.target || "none"}</dd>
+        <dt>Rollout</dt><dd>{h.rollout ? <a href={`/rollouts/${h.rollout}`}>{h.rollout}</a> : "none"}</dd>
+        <dt>Channel</dt><dd>{h.channel} {(h.tags ?? []).map((t) => <a key={t} class="tag" href={`/hosts?tag=${encodeURIComponent(t)}`}>{t}</a>)}</dd>
+        <dt>Last seen</dt><dd><Time at={h.lastSeen} /></dd>
+        {h.frozenUntil ? <><dt>Frozen</dt><dd>ends <Time at={h.frozenUntil} />: {h.frozenWhy}</dd></> : null}
+      </dl>
+    </>
+  );
+}
+
+function HostVerbs({ h, settings }: { h: HostDetail; settings: HostResources | undefined }) {
+  const parts = { host: h.name };
+  const line = (verb: string) => (given: Record<string, string>) => `steady host ${verb} ${h.name}${because(given)}`;
+  const off = settings?.settings.enabled === false;
+  return (
+    <div class="verbs">
+      {h.frozenUntil
+        ? <Verb operation="unfreeze-host" label="Unfreeze" parts={parts} line={line("unfreeze")} />
+        : <Verb operation="freeze-host" label="Freeze" parts={parts} what="The host is given no grants for a while."
+            fields={[{ name: "hours", label: "Hours", type: "number", value: "2", required: true }]}
+            body={(g) => ({ for: Math.round(Number(g.hours) * 3_600_000), reason: g.reason })}
+            line={(g) => `steady host freeze ${h.name} --for ${g.hours}h${because(g)}`} />}
+      <Verb operation="retry-host" label="Retry" parts={parts} what="The host begins anew with what it gave up." line={line("retry")} />
+      <Verb operation="tune-host" label={off ? "Enable" : "Disable"} parts={parts} danger={!off} what={off ? "Its workspaces start again." : "All of its workspaces stop until it is enabled again."}
+        body={(g) => ({ enabled: off, reason: g.reason })} line={line(off ? "enable" : "disable")} />
+      <Verb operation="revoke-host" label="Revoke" parts={parts} danger what="Its certificates end at once; it does nothing until it enrols again." line={line("revoke")} />
+      <Verb operation="decommission-host" label="Decommission" parts={parts} danger what="It is revoked and retired for good." line={line("decommission")} />
+      <details class="signed">
+        <summary>Remove…</summary>
+        <p>What becomes of what it runs is signed where the keys are:</p>
+        <Command line={`steady host remove ${h.name} --workloads stop --reason '…'`} />
+      </details>
+    </div>
+  );
+}
+
+function Resources({ host, r }: { host: string; r: HostResources }) {
+  const [shown, show] = useState("");
+  const columns: Column<Resource>[] = [
+    { name: "Resource", show: (x) => x.layer === "managed" || ["workspace", "image"].includes(x.kind) ? <a href={`/workspaces/${host}/${x.kind}/${x.name}`}>{x.kind}/{x.name}</a> : <>{x.kind}/{x.name}</> },
+    { name: "State", show: (x) => <Status kind="resource" word={x.state || x.phase || "unknown"} /> },
+    { name: "Says", show: (x) => <>{x.message} {x.nextAttempt ? <>again <Time at={x.nextAttempt} />, attempt {x.attempts}</> : null}</> },
+    { name: "Layer", show: (x) => (x.declared ? x.layer : x.next ? "next bundle" : "left over"), narrow: true },
+    { name: "Drift", show: (x) => (x.differences ?? []).length > 0
+      ? <details><summary>{x.differences!.length} differ</summary><ul>{x.differences!.map((d) => <li key={d.field}><code>{d.field}</code>: declared {d.desired ?? "nothing"}, found {d.observed ?? "nothing"} {d.why}</li>)}</ul></details>
+      : "" },
+    { name: "", show: (x) => ["workspace", "image"].includes(x.kind)
+      ? <button type="button" aria-expanded={shown === `${x.kind}/${x.name}`} onClick={() => show(shown === `${x.kind}/${x.name}` ? "" : `${x.kind}/${x.name}`)}>{x.kind === "image" ? "Output" : "Logs"}</button>
+      : "" },
+  ];
+  const [kind, name] = shown.split("/") as [string, string | undefined];
+  if ((r.resources ?? []).length === 0) return <Empty>The host has reported none, and none is declared.</Empty>;
+  return (
+    <>
+      <Table label="Resources" columns={columns} rows={r.resources!} id={(x) => `${x.kind}/${x.name}`} />
+      {name && <Output host={host} kind={kind} name={name} />}
+    </>
+  );
+}
+
+function Probes({ h }: { h: HostDetail }) {
+  return (
+    <ul class="lines">
+      {h.probes!.map((p) => (
+        <li key={p.name}>
+          <b>{p.name}</b>
+          <Status kind="probe" word={!p.seen ? "pending" : p.passing ? "passed" : "failed"} />
+          <span>{p.reason ?? ""} {p.failingSince ? <>since <Time at={p.failingSince} /></> : null}</span>
+          <span class="dim">{p.mode}</span>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+function Identity({ h }: { h: HostDetail }) {
+  return (
+    <dl class="facts">
+      <dt>Certificate</dt><dd class="mono">{h.certSerial || "none"}</dd>
+      <dt>Ends</dt><dd><Time at={h.certExpires} /></dd>
+      <dt>Incarnation</dt><dd>{h.incarnation || "not enrolled"}</dd>
+      <dt>Identity</dt><dd>{h.identityStatus ? <Status kind="identity" word={h.identityStatus} /> : "good"}</dd>
+      <dt>Agent</dt><dd>{h.agentVersion ?? "not heard of since the server started"}</dd>
+      <dt>Events</dt><dd>{h.seq}</dd>
+    </dl>
+  );
+}
+
+// Settings are what was tuned, and what the signed declaration leaves to the server at all.
+function Settings({ r }: { r: HostResources }) {
+  const s = r.settings;
+  const allowed = r.delegation?.allow ?? [];
+  const field = (name: string, label: string, value: number | undefined) => ({ name, label, type: "number" as const, value: value ? String(value) : "" });
+  return (
+    <>
+      <dl class="facts">
+        <dt>Reports every</dt><dd>{s.heartbeatInterval ? `${s.heartbeatInterval / 1000} s` : "default"}</dd>
+        <dt>Checks every</dt><dd>{s.resyncInterval ? `${s.resyncInterval / 1000} s` : "default"}</dd>
+        <dt>At a time</dt><dd>builds {s.pools.builds || "default"}, pulls {s.pools.pulls || "default"}, starts {s.pools.starts || "default"}</dd>
+        <dt>Left to the server</dt><dd>{[...(r.delegation?.kinds ?? []), ...allowed].join(", ") || "nothing"}</dd>
+      </dl>
+      {allowed.includes("settings")
+        ? (
+          <Verb operation="tune-host" label="Tune" parts={{ host: r.host }}
+            fields={[field("heartbeat", "Reports every, in seconds (5 to 600)", s.heartbeatInterval && s.heartbeatInterval / 1000), field("resync", "Checks every, in seconds (1 to 3600)", s.resyncInterval && s.resyncInterval / 1000),
+              field("builds", "Builds at a time", s.pools.builds), field("pulls", "Pulls at a time", s.pools.pulls), field("starts", "Starts at a time", s.pools.starts)]}
+            body={(g) => ({ reason: g.reason, heartbeatInterval: Number(g.heartbeat) * 1000, resyncInterval: Number(g.resync) * 1000, builds: Number(g.builds), pulls: Number(g.pulls), starts: Number(g.starts) })}
+            line={(g) => `steady host set ${r.host} --heartbeat ${g.heartbeat ? g.heartbeat + "s" : "default"} --resync ${g.resync ? g.resync + "s" : "default"}${because(g)}`} />
+        )
+        : <p class="dim">The declaration does not leave its settings to the server. The line in fleet.yaml that would: <code>allow: [settings]</code></p>}
+    </>
+  );
+}

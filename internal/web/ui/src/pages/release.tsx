@@ -1,0 +1,57 @@
+import type { HostList } from "../answers";
+import type { QuarantineRow, Status as FleetStatus } from "../api";
+import { HostTable, PAGE, hostQuery } from "../parts/hosts";
+import { Command, Empty, Loaded, Section } from "../parts/layout";
+import { type Column, Pager, Table } from "../parts/table";
+import { Time } from "../parts/time";
+import { Verb, because } from "../parts/verb";
+import { useTopic } from "../stream";
+import { Status } from "../words";
+
+// ReleasePage is what the newest release asks for, and what it would change on which hosts.
+export function ReleasePage() {
+  const status = useTopic<FleetStatus>("/status").value;
+  const hosts = useTopic<HostList>(`/host-list?${hostQuery({ state: "" })}&changes=true`).value;
+  const quarantine = useTopic<{ items: QuarantineRow[] | null }>("/quarantine").value;
+  return (
+    <>
+      <h1>Release</h1>
+      <Loaded of={status}>
+        {(s) => !s.release.version
+          ? <Empty>None was accepted yet. <Command line="steady release build" /> <Command line="steady release sign" /> <Command line="steady release push" /></Empty>
+          : (
+            <>
+              <p>{s.release.ref}, version {s.release.version}, accepted <Time at={s.release.acceptedAt} />. A newer one is made where the keys are: <Command line="steady release publish" /></p>
+              <Table label="Channels" columns={channels} rows={s.channels ?? []} id={(c) => c.name} />
+            </>
+          )}
+      </Loaded>
+      <Section title="What it would change">
+        <Loaded of={hosts}>
+          {(h) => h.total === 0 ? <Empty>Nothing: every host runs what it asks for.</Empty> : <><HostTable hosts={h.hosts} /><Pager total={h.total} offset={h.offset} limit={PAGE} /></>}
+        </Loaded>
+      </Section>
+      <Section title="Quarantine">
+        <Loaded of={quarantine}>
+          {(q) => (q.items ?? []).length === 0 ? <Empty>No bundle is refused.</Empty> : <Table label="Quarantined bundles" columns={refused} rows={q.items!} id={(x) => x.channel + x.bundle} />}
+        </Loaded>
+      </Section>
+    </>
+  );
+}
+
+const channels: Column<NonNullable<FleetStatus["channels"]>[number]>[] = [
+  { name: "Channel", show: (c) => c.name },
+  { name: "Rollout", show: (c) => (c.rollout ? <a href={`/rollouts/${c.rollout}`}>{c.rollout}</a> : "none") },
+  { name: "State", show: (c) => <Status kind="rollout" word={c.status ?? ""} /> },
+  { name: "Queued", show: (c) => (c.queued ? <a href={`/rollouts/${c.queued}`}>{c.queued}</a> : "") },
+];
+
+const refused: Column<QuarantineRow>[] = [
+  { name: "Bundle", show: (q) => <code>{q.bundle.slice(0, 19)}</code> },
+  { name: "Channel", show: (q) => q.channel },
+  { name: "Reason", show: (q) => q.reason },
+  { name: "", show: (q) => (
+    <Verb operation="clear-quarantine" label="Clear" parts={{ channel: q.channel, bundle: q.bundle }} what="The bundle is allowed again on the channel." line={(g) => `steady quarantine clear ${q.channel} ${q.bundle.slice(7, 19)}${because(g)}`} />
+  ) },
+];

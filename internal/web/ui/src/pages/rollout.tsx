@@ -1,0 +1,146 @@
+import type { Block, Rollout, RolloutDetail, Wave } from "../api";
+import { HostTable, PAGE, hostQuery } from "../parts/hosts";
+import { Bar, Command, Gauge, Loaded, Section } from "../parts/layout";
+import { Events } from "../parts/events";
+import { Countdown, Time, span } from "../parts/time";
+import { Verb, because } from "../parts/verb";
+import type { HostList } from "../answers";
+import { Pager } from "../parts/table";
+import { parameter } from "../router";
+import { useTopic } from "../stream";
+import { Status, toneOf } from "../words";
+
+// RolloutPage is one rollout: what it waits for, its waves as they fill, and its hosts, those
+// that failed first.
+export function RolloutPage({ rest }: { rest: string[] }) {
+  const name = rest.join("/");
+  const rollout = useTopic<RolloutDetail>(`/rollouts/${encodeURIComponent(name)}?members=none`).value;
+  return (
+    <>
+      <h1>Rollout {name}</h1>
+      <Loaded of={rollout}>{(r) => <Detail r={r} />}</Loaded>
+    </>
+  );
+}
+
+function Detail({ r }: { r: RolloutDetail }) {
+  const query = hostQuery({ rollout: r.name, sort: parameter("sort") || "state" });
+  const hosts = useTopic<HostList>(`/host-list?${query}`).value;
+  return (
+    <>
+      <p>
+        <Status kind="rollout" word={r.status} /> {r.reason && <span>{r.reason}</span>}{" "}
+        {r.endedAt ? <>Ended <Time at={r.endedAt} />.</> : r.openedAt ? <>Opened <Time at={r.openedAt} />.</> : <>Queued <Time at={r.queuedAt} />.</>}
+      </p>
+      <Verbs r={r} />
+      {(r.waveBlocks ?? []).length > 0 && (
+        <Section title="Waits for">
+          <Blocks blocks={r.waveBlocks!} />
+        </Section>
+      )}
+      {(r.waves ?? []).length > 0 && (
+        <Section title="Waves">
+          <ol class="waves">{r.waves!.map((w) => <WaveRow key={w.name} wave={w} />)}</ol>
+        </Section>
+      )}
+      {(r.budgets ?? []).length > 0 && (
+        <Section title="Disruption budgets">
+          {r.budgets!.map((b) => <Gauge key={b.name} label={b.name} used={b.used} most={b.max} />)}
+        </Section>
+      )}
+      {(r.next ?? []).length > 0 && (
+        <Section title="Next in line">
+          <ol class="next">{r.next!.map((m) => <li key={m.host}><a href={`/hosts/${m.host}`}>{m.host}</a> <span class="dim">{m.message}</span></li>)}</ol>
+        </Section>
+      )}
+      <Section title="Hosts">
+        <Loaded of={hosts}>
+          {(h) => (
+            <>
+              <HostTable hosts={h.hosts} />
+              <Pager total={h.total} offset={h.offset} limit={PAGE} />
+            </>
+          )}
+        </Loaded>
+      </Section>
+      <Section title="Decisions" aside={<a href={`/log?about=${encodeURIComponent(`rollout/${r.name}`)}`}>All of them</a>}>
+        <Events about={`rollout/${r.name}`} limit={20} />
+      </Section>
+    </>
+  );
+}
+
+// Blocks says what each gate waits for, since when it could be otherwise, and who can clear it.
+export function Blocks({ blocks }: { blocks: Block[] }) {
+  return (
+    <ul class="blocks">
+      {blocks.map((b) => (
+        <li key={b.code + b.message}>
+          <Status kind="gate" word={b.code} /> <span>{b.message}</span>{" "}
+          {b.earliest > 0 && <span class="dim">earliest <Time at={b.earliest} /></span>}
+          {b.clearedBy && <span class="dim"> cleared by {b.clearedBy}</span>}
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+function WaveRow({ wave }: { wave: Wave }) {
+  const parts = Object.entries(wave.counts).map(([word, count]) => ({ word, count, tone: toneOf(word) }));
+  const waiting = wave.hosts - parts.reduce((n, p) => n + p.count, 0);
+  if (waiting > 0) parts.push({ word: "waiting", count: waiting, tone: "wait" });
+  return (
+    <li>
+      <h3>{wave.name} <Status kind="wave" word={wave.state} /></h3>
+      <Bar label={`Wave ${wave.name}`} parts={parts} />
+      <p class="dim">
+        {parts.map((p) => `${p.count} ${p.word}`).join(", ") || "no hosts"} of {wave.hosts}
+        {wave.failures > 0 && <b class="bad"> · {wave.failures} failed</b>}
+        {wave.offline > 0 && <> · {wave.offline} away</>}
+        {" · soak "}{span(wave.soak)}
+        {wave.state === "open" && wave.soakUntil ? <> · <Countdown until={wave.soakUntil} over="soaked" /></> : null}
+      </p>
+    </li>
+  );
+}
+
+const rolloutVerbs = [
+  { verb: "pause", label: "Pause", what: "No new grants are given out until it is resumed; what runs goes on.", danger: false },
+  { verb: "resume", label: "Resume", what: "Ends a pause, or a halt with its failures acknowledged.", danger: false },
+  { verb: "cancel", label: "Cancel", what: "Ends the rollout for good; hosts keep what they run.", danger: true },
+] as const;
+
+// Verbs are what can be decided about a rollout, the one that stops it first.
+export function Verbs({ r }: { r: Rollout }) {
+  if (r.endedAt || r.phase === "queued") {
+    return r.status === "halted" || r.endedAt ? <div class="verbs"><Retry r={r} /><Rollback r={r} /></div> : null;
+  }
+  const fits = (verb: string) => (verb === "pause" ? r.status !== "paused" : verb === "resume" ? r.status === "paused" || r.status === "halted" : true);
+  return (
+    <div class="verbs">
+      {rolloutVerbs.filter((v) => fits(v.verb)).map((v) => (
+        <Verb key={v.verb} operation="operate-rollout" label={v.label} parts={{ rollout: r.name, verb: v.verb }} what={v.what} danger={v.danger}
+          line={(given) => `steady rollout ${v.verb} ${r.name}${because(given)}`} />
+      ))}
+      <Verb operation="promote-wave" label="Promote" parts={{ rollout: r.name }} what="Opens the next wave without the evidence that the gate waits for."
+        fields={[{ name: "wave", label: "Wave that is meant (the open one)" }]}
+        line={(given) => `steady rollout promote ${r.name}${given.wave ? ` --wave ${given.wave}` : ""}${because(given)}`} />
+      <Retry r={r} />
+      <Rollback r={r} />
+    </div>
+  );
+}
+
+const Retry = ({ r }: { r: Rollout }) => (
+  <Verb operation="retry-rollout" label="Retry" parts={{ rollout: r.name }} what="Tries the same release again, once the cause of its failures is mended."
+    line={(given) => `steady rollout retry ${r.name}${because(given)}`} />
+);
+
+// Rollback is signed where the keys are, which is never a browser.
+const Rollback = ({ r }: { r: Rollout }) => (
+  <details class="signed">
+    <summary>Roll back…</summary>
+    <p>Every host goes back to where it came from. That is signed where the keys are:</p>
+    <Command line={`steady rollout rollback ${r.name} --reason '…'`} />
+  </details>
+);

@@ -1,0 +1,98 @@
+import type { Item, Source, Status as FleetStatus, Token } from "../api";
+import { Command, Empty, Loaded, Section } from "../parts/layout";
+import { type Column, Table } from "../parts/table";
+import { Time } from "../parts/time";
+import { Verb } from "../parts/verb";
+import { may, me } from "../session";
+import { useTopic } from "../stream";
+import { Status } from "../words";
+
+// SettingsPage is the server itself: who may what, what ends when, and how it is.
+export function SettingsPage() {
+  const status = useTopic<FleetStatus>("/status").value;
+  return (
+    <>
+      <h1>Settings</h1>
+      <Loaded of={status}>
+        {(s) => (
+          <>
+            <Section title="Server">
+              {s.safeMode && <p role="alert" class="error">{s.safeMode}</p>}
+              <dl class="facts">
+                <dt>Version</dt><dd>{s.version}</dd>
+                <dt>Log</dt><dd>record {s.seq} of term {s.term}</dd>
+                <dt>Release</dt><dd>{s.release.version ? <>{s.release.ref}, version {s.release.version}, accepted <Time at={s.release.acceptedAt} /></> : "none yet"}</dd>
+                <dt>Timestamp</dt><dd><Time at={s.release.timestampAt} /></dd>
+                <dt>Root</dt><dd>version {s.root.version}, epoch {s.root.epoch}, ends <Time at={s.root.expires} /></dd>
+              </dl>
+              <SafeMode />
+              <p>Check the whole log where the server's data are: <Command line="steady doctor --data DATA" /></p>
+            </Section>
+            <Section title="What ends">
+              {(s.expiries ?? []).length === 0 ? <Empty>Nothing that the server knows of.</Empty> : <Table label="What ends" columns={ends} rows={s.expiries!} id={(i) => `${i.kind}/${i.name}`} />}
+            </Section>
+            <Section title="Sources of releases">
+              {(s.sources ?? []).length === 0
+                ? <Empty>None: releases are pushed. A server that looks for them by itself: <Command line="steady server --source https://…" /></Empty>
+                : <Table label="Sources" columns={sources} rows={s.sources!} id={(x) => x.name} />}
+            </Section>
+          </>
+        )}
+      </Loaded>
+      <Section title="People and their tokens">{may("list-tokens") ? <Tokens /> : <Empty>You are {me.value!.name}, with the role {me.value!.role}. An admin sees everybody's tokens here.</Empty>}</Section>
+      <Section title="Keys">
+        <p>Keys of the fleet are never on the server, nor in a browser. Where they are: <Command line="steady keys status" /></p>
+      </Section>
+    </>
+  );
+}
+
+function SafeMode() {
+  return (
+    <div class="verbs">
+      <Verb operation="end-safe-mode" label="End safe mode" danger what="The server grants again without the events that hosts owe it." line={(g) => `steady safe-mode end --reason '${g.reason ?? "…"}'`} />
+      <Verb operation="reconcile" label="Reconcile" noReason what="Every rollout and host is evaluated now instead of at the next tick." line={() => "steady reconcile"} />
+    </div>
+  );
+}
+
+const ends: Column<Item>[] = [
+  { name: "What", show: (i) => <>{i.kind} {i.name}</> },
+  { name: "Level", show: (i) => <Status kind="warning" word={i.level} /> },
+  { name: "Ends", show: (i) => (i.ends ? <Time at={i.ends} /> : i.limit ? `${i.used ?? 0} of ${i.limit}` : "") },
+  { name: "Next", show: (i) => <>{i.message} {i.next}</> },
+];
+
+const sources: Column<Source>[] = [
+  { name: "Source", show: (s) => s.name },
+  { name: "Release", show: (s) => (s.ref ? `${s.ref}, version ${s.version}` : "none yet") },
+  { name: "Looked", show: (s) => <Time at={s.lastLook} /> },
+  { name: "Trouble", show: (s) => s.refused?.detail ?? s.unfetched?.detail ?? s.lastError ?? "" },
+];
+
+type Row = Token & { session?: string };
+
+function Tokens() {
+  const tokens = useTopic<{ items: Row[] | null }>("/tokens").value;
+  const columns: Column<Row>[] = [
+    { name: "Name", show: (t) => t.name },
+    { name: "Role", show: (t) => t.role },
+    { name: "Made", show: (t) => <Time at={t.createdAt} />, narrow: true },
+    { name: "Last used", show: (t) => <Time at={t.lastUsed} /> },
+    { name: "Ends", show: (t) => (t.expires ? <Time at={t.expires} /> : "never") },
+    { name: "", show: (t) => (
+      <Verb operation="revoke-token" label="Revoke" parts={{ id: t.id }} noReason danger what={`Nobody gets in with the token of ${t.name} any more, nor with the sessions that it opened.`}
+        fields={[{ name: "force", label: "Also if it is the last admin's", type: "checkbox" }]} body={(g) => ({ force: g.force === "true" })} line={(g) => `steady operator revoke ${t.id}${g.force ? " --force" : ""}`} />
+    ) },
+  ];
+  return (
+    <Loaded of={tokens}>
+      {(t) => (
+        <>
+          <Table label="Tokens" columns={columns} rows={t.items ?? []} id={(x) => x.id} />
+          <p>A new token is made where its bearer's file can be kept: <Command line="steady operator create NAME --role viewer" /></p>
+        </>
+      )}
+    </Loaded>
+  );
+}

@@ -1,0 +1,30 @@
+import type { HostList } from "../answers";
+import { parameter } from "../router";
+import { Status } from "../words";
+import { type Column, Table } from "./table";
+import { Time } from "./time";
+
+type Row = HostList["hosts"][number];
+
+export const PAGE = 50;
+
+// hostQuery is the query of a list of hosts: what is asked for, and what the address has.
+export function hostQuery(of: Record<string, string>): string {
+  const q = new URLSearchParams({ limit: String(PAGE) });
+  for (const name of ["search", "channel", "tag", "state", "rollout", "sort", "offset"]) {
+    const value = of[name] ?? parameter(name);
+    if (value) q.set(name, value);
+  }
+  return q.toString();
+}
+
+const columns: Column<Row>[] = [
+  { name: "Host", sort: "name", show: (h) => <a href={`/hosts/${h.name}`}>{h.name}</a> },
+  { name: "State", sort: "state", show: (h) => <Status kind="host" word={h.state} /> },
+  { name: "Runs", show: (h) => h.runs ?? (h.current ? h.current.slice(0, 19) : "") },
+  { name: "Channel", sort: "channel", show: (h) => h.channel ?? "", narrow: true },
+  { name: "Why", show: (h) => h.failed || (h.frozenUntil ? <>frozen, ends <Time at={h.frozenUntil} />: {h.frozenWhy}</> : (h.tags ?? []).join(", ")), narrow: true },
+];
+
+// HostTable lists hosts, a line each.
+export const HostTable = ({ hosts }: { hosts: Row[] }) => <Table label="Hosts" columns={columns} rows={hosts} id={(h) => h.name} />;

@@ -1,0 +1,76 @@
+import { useEffect, useRef, useState } from "preact/hooks";
+import uPlot from "uplot";
+import "uplot/dist/uPlot.min.css";
+import type { HostMetrics } from "../api";
+import { useTopic } from "../stream";
+import { Empty, Loaded } from "./layout";
+import { Time, span } from "./time";
+
+interface Sample {
+  host?: { cpuPermille?: number; memTotalBytes?: number; memAvailableBytes?: number; load1Milli?: number; cpuCount?: number };
+  gpus?: { name?: string; utilPermille?: number; memUsedBytes?: number; memTotalBytes?: number; temperatureC?: number }[];
+}
+
+const most = 720; // samples that a tab keeps
+
+// Metrics is what a host last measured, and how that went on since the page was opened: the
+// server keeps the last sample alone.
+export function Metrics({ host }: { host: string }) {
+  const m = useTopic<HostMetrics>(`/hosts/${encodeURIComponent(host)}/metrics`).value;
+  const [times, setTimes] = useState<number[]>([]);
+  const [cpu, setCPU] = useState<(number | null)[]>([]);
+  const [memory, setMemory] = useState<(number | null)[]>([]);
+  const at = m.value?.at ?? 0;
+  const s = m.value?.metrics as Sample | undefined;
+  useEffect(() => {
+    if (!at || !s?.host) return;
+    const used = s.host.memTotalBytes && s.host.memAvailableBytes !== undefined ? 100 * (1 - s.host.memAvailableBytes / s.host.memTotalBytes) : null;
+    setTimes((t) => [...t, at / 1000].slice(-most));
+    setCPU((c) => [...c, s.host!.cpuPermille === undefined ? null : s.host!.cpuPermille / 10].slice(-most));
+    setMemory((c) => [...c, used].slice(-most));
+  }, [at]);
+  return (
+    <Loaded of={m}>
+      {(v) => !v.at
+        ? <Empty>Nothing since the server started: the host is away, or its metrics are off.</Empty>
+        : (
+          <>
+            <dl class="facts">
+              <dt>Measured</dt><dd><Time at={v.at} /></dd>
+              <dt>Agent</dt><dd>{v.agentVersion} {v.uptime ? <>up {span(v.uptime * 1000)}</> : null}</dd>
+              {s?.host?.cpuPermille !== undefined && <><dt>Processor</dt><dd>{(s.host.cpuPermille / 10).toFixed(1)} % of {s.host.cpuCount ?? "?"} CPUs</dd></>}
+              {s?.host?.memTotalBytes && <><dt>Memory</dt><dd>{gib(s.host.memTotalBytes - (s.host.memAvailableBytes ?? 0))} of {gib(s.host.memTotalBytes)}</dd></>}
+              {(s?.gpus ?? []).map((g, i) => <><dt key={`t${i}`}>GPU {i}</dt><dd key={i}>{g.name} {g.utilPermille !== undefined ? `${g.utilPermille / 10} %` : ""} {g.memTotalBytes ? `${gib(g.memUsedBytes ?? 0)} of ${gib(g.memTotalBytes)}` : ""} {g.temperatureC !== undefined ? `${g.temperatureC} °C` : ""}</dd></>)}
+            </dl>
+            {times.length > 1 && <Plot times={times} series={[["Processor %", cpu], ["Memory %", memory]]} />}
+          </>
+        )}
+    </Loaded>
+  );
+}
+
+const gib = (bytes: number) => `${(bytes / 2 ** 30).toFixed(1)} GiB`;
+
+// Plot draws series of percentages over time.
+export function Plot({ times, series }: { times: number[]; series: [string, (number | null)[]][] }) {
+  const at = useRef<HTMLDivElement>(null);
+  const plot = useRef<uPlot>();
+  const data = [times, ...series.map(([, values]) => values)] as uPlot.AlignedData;
+  useEffect(() => {
+    const style = getComputedStyle(at.current!);
+    const colour = (name: string) => style.getPropertyValue(`--${name}`);
+    const axis = { stroke: colour("dim"), grid: { stroke: colour("line"), width: 1 }, ticks: { stroke: colour("line") } };
+    plot.current = new uPlot({
+      width: at.current!.clientWidth, height: 200, scales: { y: { range: [0, 100] } }, axes: [axis, axis],
+      series: [{}, ...series.map(([label], i) => ({ label, stroke: colour(["busy", "warn", "good", "away"][i]!), width: 2, dash: i % 2 ? [6, 4] : [] }))],
+    }, data, at.current!);
+    const watch = new ResizeObserver(([e]) => plot.current!.setSize({ width: e!.contentRect.width, height: 200 }));
+    watch.observe(at.current!);
+    return () => {
+      watch.disconnect();
+      plot.current!.destroy();
+    };
+  }, []);
+  useEffect(() => plot.current!.setData(data), [times]);
+  return <div ref={at} class="plot" role="img" aria-label={series.map(([label, values]) => `${label}: ${values.at(-1)?.toFixed(1) ?? "unknown"}`).join(", ")} />;
+}

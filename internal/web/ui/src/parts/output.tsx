@@ -1,0 +1,95 @@
+import { useEffect, useRef, useState } from "preact/hooks";
+import { pathOf } from "../request";
+
+// Frames of a stream: a byte for the type, four for the length, and the content.
+const STDOUT = 1;
+const STDERR = 2;
+const EXIT = 5;
+
+const kept = 2000; // lines on the page
+const frame = 50; // milliseconds between two pictures
+
+interface Line {
+  text: string;
+  loud: boolean;
+}
+
+// frames reads a stream until it ends.
+export async function* frames(body: ReadableStream<Uint8Array>): AsyncGenerator<{ type: number; data: Uint8Array }> {
+  const reader = body.getReader();
+  let rest = new Uint8Array();
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return;
+    const all = new Uint8Array(rest.length + value.length);
+    all.set(rest);
+    all.set(value, rest.length);
+    let at = 0;
+    while (all.length - at >= 5) {
+      const size = new DataView(all.buffer, at + 1, 4).getUint32(0);
+      if (all.length - at - 5 < size) break;
+      yield { type: all[at]!, data: all.subarray(at + 5, at + 5 + size) };
+      at += 5 + size;
+    }
+    rest = all.slice(at);
+  }
+}
+
+// escapes are sequences for terminals, which are not for a page.
+const escapes = /\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-_])/g;
+
+// Output follows the log of a workspace, or what builds and pulls of an image print, for as
+// long as it is open.
+export function Output({ host, kind, name }: { host: string; kind: string; name: string }) {
+  const [lines, setLines] = useState<Line[]>([]);
+  const [ended, setEnded] = useState("");
+  const pre = useRef<HTMLPreElement>(null);
+  useEffect(() => {
+    const stop = new AbortController();
+    let came: Line[] = [];
+    let open = "";
+    const show = setInterval(() => {
+      if (came.length === 0) return;
+      const more = came;
+      came = [];
+      setLines((was) => [...was, ...more].slice(-kept));
+    }, frame);
+    const follow = async () => {
+      const path = kind === "image"
+        ? pathOf("image-output", { host, name }, { follow: "true" })
+        : pathOf("workspace-logs", { host, name }, { follow: "true", tail: "200" });
+      const answer = await fetch(path, { signal: stop.signal });
+      if (!answer.ok || !answer.body) throw new Error((await answer.json().catch(() => undefined))?.detail ?? answer.statusText);
+      const text = new TextDecoder();
+      for await (const f of frames(answer.body)) {
+        if (f.type === EXIT) {
+          const exit = JSON.parse(text.decode(f.data));
+          return exit.error || "It ended.";
+        }
+        if (f.type !== STDOUT && f.type !== STDERR) continue;
+        const parts = (open + text.decode(f.data, { stream: true })).replace(escapes, "").split("\n");
+        open = parts.pop()!;
+        came.push(...parts.map((p) => ({ text: p.slice(p.lastIndexOf("\r", p.length - 2) + 1), loud: f.type === STDERR })));
+      }
+      return "The stream broke off.";
+    };
+    follow().then(setEnded, (e) => stop.signal.aborted || setEnded((e as Error).message));
+    return () => {
+      stop.abort();
+      clearInterval(show);
+      setLines([]);
+      setEnded("");
+    };
+  }, [host, kind, name]);
+  useEffect(() => {
+    const p = pre.current!;
+    if (p.scrollHeight - p.scrollTop - p.clientHeight < 60) p.scrollTop = p.scrollHeight;
+  }, [lines]);
+  return (
+    <div class="output">
+      <h3>{kind}/{name}</h3>
+      <pre ref={pre} tabIndex={0} role="log" aria-label={`Output of ${kind}/${name}`}>{lines.map((l, i) => <div key={i} class={l.loud ? "stderr" : ""}>{l.text || " "}</div>)}</pre>
+      {ended && <p class="dim" role="status">{ended}</p>}
+    </div>
+  );
+}

@@ -1,0 +1,41 @@
+import { useEffect, useState } from "preact/hooks";
+import { request } from "../request";
+import { replayed } from "../stream";
+import { Time } from "./time";
+
+interface Marks {
+  first: number;
+  last: number;
+  marks: { seq: number; at: number; type: string; subject: string }[];
+}
+
+// ReplayBar moves the whole page through the log. Its marks are the events that matter, at
+// even distances: hours in which nothing happened take no room.
+export function ReplayBar() {
+  const at = replayed.value;
+  const [marks, setMarks] = useState<Marks>();
+  useEffect(() => {
+    if (at === undefined) return;
+    request<Marks>("GET", "/v1/operator/history/marks").then(setMarks, () => setMarks(undefined));
+  }, [at === undefined]);
+  if (at === undefined) return null;
+  const list = marks?.marks ?? [];
+  const nearest = list.findLastIndex((m) => m.seq <= at);
+  const step = (to: number) => {
+    const m = list[Math.max(0, Math.min(list.length - 1, to))];
+    if (m) replayed.value = m.seq;
+  };
+  const mark = list[nearest];
+  return (
+    <div class="replay" role="region" aria-label="Replay">
+      <button type="button" onClick={() => step(nearest - 1)} aria-label="Event before">◀</button>
+      <input type="range" aria-label="Moment of the log" aria-valuetext={mark ? `record ${at}, ${mark.type} ${mark.subject}` : `record ${at}`}
+        min={0} max={Math.max(0, list.length - 1)} value={Math.max(0, nearest)} onInput={(e) => step(Number(e.currentTarget.value))} />
+      <button type="button" onClick={() => step(nearest + 1)} aria-label="Next event">▶</button>
+      <p>
+        Record {at} of {marks?.last ?? "…"}{mark && <>: <b>{mark.type}</b> {mark.subject} <Time at={mark.at} /></>}
+      </p>
+      <button type="button" onClick={() => (replayed.value = undefined)}>Back to now</button>
+    </div>
+  );
+}
