@@ -31,6 +31,7 @@ type idPath struct {
 
 type rolloutPath struct {
 	Rollout string `path:"rollout" maxLength:"200"`
+	Members string `query:"members" enum:"all,none" default:"all" doc:"Whether its hosts are listed; host-list cuts and sorts them"`
 }
 
 func (h *Handler) reading() {
@@ -421,7 +422,10 @@ func (h *Handler) rollout(ctx context.Context, in *rolloutPath) (operator.Rollou
 		for i := range r.Waves {
 			out.Waves = append(out.Waves, waveRow(r, i))
 		}
-		for i := range r.Members {
+		for _, b := range s.BudgetsOf(r.Channel) {
+			out.Budgets = append(out.Budgets, operator.Budget{Selector: b.Selector, Max: b.Max, InFlight: b.InFlight})
+		}
+		for i := 0; i < len(r.Members) && in.Members != "none"; i++ {
 			out.Members = append(out.Members, h.member(s, r, i, roster))
 		}
 	})

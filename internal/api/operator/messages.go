@@ -233,6 +233,16 @@ type RolloutDetail struct {
 	// Gates are all that could keep it, and Next the first hosts in line for a grant.
 	Gates []plan.Gate     `json:"gates,omitempty"`
 	Next  []plan.Upcoming `json:"next,omitempty"`
+	// Budgets are those that bound how many of its hosts change at a time, with the slots that
+	// any rollout uses of them.
+	Budgets []Budget `json:"budgets,omitempty"`
+}
+
+// Budget is a bound on the hosts of a selector that change at a time, and how many do.
+type Budget struct {
+	Selector string `json:"selector"`
+	Max      int    `json:"max"`
+	InFlight int    `json:"inFlight"`
 }
 
 // Wave is one stage of a rollout. Counts are hosts by status.

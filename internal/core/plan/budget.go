@@ -176,3 +176,13 @@ func (s *State) slotFreeAt(b *Budget, h *Host, now clock.Instant) clock.Instant 
 // Budgets lists the active budgets: those of every plan that hosts may still be
 // granted. The members are shared and must not be changed.
 func (s *State) Budgets() []Budget { return slices.Clone(s.budgets) }
+
+// BudgetsOf lists the active budgets that hosts of a channel's live rollouts are members of.
+func (s *State) BudgetsOf(channel string) (list []Budget) {
+	for i := range s.budgets {
+		if slices.Contains(s.budgets[i].channels, channel) {
+			list = append(list, s.budgets[i])
+		}
+	}
+	return list
+}

@@ -28,6 +28,7 @@ export interface Block {
   detail?: string;
   earliest: number;
   message: string;
+  remedies?: Remedy[] | null;
   waitsFor: string;
 }
 
@@ -47,6 +48,12 @@ export interface Bounds {
   routes?: RouteBounds;
   secrets?: string[] | null;
   subnets?: string[] | null;
+}
+
+export interface Budget {
+  inFlight: number;
+  max: number;
+  selector: string;
 }
 
 export interface Changed {
@@ -200,6 +207,8 @@ export interface GPUFacts {
 export interface Gate {
   block?: Block;
   gate: string;
+  rule?: string;
+  state: string;
 }
 
 export interface Host {
@@ -357,6 +366,12 @@ export interface Me {
   name: string;
   role: string;
   session: boolean;
+}
+
+export interface Meaning {
+  means: string;
+  next?: string;
+  word: string;
 }
 
 export interface Member {
@@ -517,12 +532,29 @@ export interface RebootAnswer {
   message: string;
 }
 
+export interface Reference {
+  gates: Meaning[] | null;
+  health: Meaning[] | null;
+  members: Meaning[] | null;
+  presences: Meaning[] | null;
+  resources: Meaning[] | null;
+  rollouts: Meaning[] | null;
+  waves: Meaning[] | null;
+}
+
 export interface ReleaseInfo {
   acceptedAt: number;
   ref: string;
   rootVersion: number;
   timestampAt: number;
   version: number;
+}
+
+export interface Remedy {
+  args?: string[] | null;
+  command: string;
+  operation?: string;
+  wave?: string;
 }
 
 export interface Removal {
@@ -600,11 +632,14 @@ export interface Rollout {
 
 export interface RolloutDetail {
   blocked?: string;
+  budgets?: Budget[] | null;
   channel: string;
   endedAt?: number;
+  gates?: Gate[] | null;
   manifest: string;
   members: Member[] | null;
   name: string;
+  next?: Upcoming[] | null;
   now: number;
   openedAt: number;
   phase: string;
@@ -712,6 +747,12 @@ export interface TokenRevocation {
   force?: boolean;
 }
 
+export interface Upcoming {
+  block?: Block;
+  host: string;
+  wave: string;
+}
+
 export interface Verb {
   reason: string;
 }
@@ -767,6 +808,7 @@ export interface Answers {
   "read-history": unknown;
   "readiness": unknown;
   "reconcile": void;
+  "reference": Reference;
   "remove-resource": void;
   "retry-host": void;
   "retry-rollout": Retried;
@@ -827,6 +869,7 @@ export const routes = {
   "read-history": ["GET", "/v1/operator/history", "The whole log with the signed documents that it names, as JSON lines"],
   "readiness": ["GET", "/readyz", "Whether the server can take in and grant anything; 503 says why not"],
   "reconcile": ["POST", "/v1/operator/reconcile", "Evaluate every rollout and host now"],
+  "reference": ["GET", "/v1/operator/reference", "What every status means, and what to do"],
   "remove-resource": ["DELETE", "/v1/operator/hosts/{host}/{kind}/{name}", "Remove a resource from a host's managed layer"],
   "retry-host": ["POST", "/v1/operator/hosts/{host}/retry", "Have a host try again what it gave up"],
   "retry-rollout": ["POST", "/v1/operator/rollouts/{rollout}/retry", "Try a rollout again that failed for a cause outside of it"],

@@ -1,31 +1,28 @@
 import { signal } from "@preact/signals";
-import { request } from "./request";
+import type { Meaning, Reference } from "./api";
+import { call } from "./request";
 
-// A Word is a status word with what it means and what to do, as the server defines it.
-export interface Word {
-  kind: string;
-  word: string;
-  meaning: string;
-  next?: string;
-}
+// Kind is what a status word is said of: a part of the server's reference.
+export type Kind = keyof Reference | "other";
 
-export const words = signal<Word[]>([]);
+const reference = signal<Map<string, Meaning>>(new Map());
 
+// learn asks the server what every status word means.
 export async function learn(): Promise<void> {
-  const answer = await request<{ words: Word[] }>("GET", "/v1/operator/reference").catch(() => undefined);
-  words.value = answer?.words ?? [];
+  const answer = await call("reference").catch(() => ({}));
+  reference.value = new Map(Object.entries(answer).flatMap(([kind, list]) => ((list ?? []) as Meaning[]).map((m) => [`${kind} ${m.word}`, m])));
 }
 
 // Tone is how good a state is. It is shown by colour and by shape.
 export type Tone = "good" | "busy" | "wait" | "warn" | "bad" | "away" | "none";
 
 const tones: Record<Tone, string[]> = {
-  good: ["converged", "terminal", "promoted", "online", "healthy", "ready", "running", "succeeded", "finished", "stopped", "accepted", "unchanged", "passed"],
-  busy: ["offered", "granted", "claimed", "preparing", "prepared", "activating", "soaking", "reverting", "progressing", "open", "building", "deploying", "starting", "stopping", "snapshotting", "removing", "rolling-out", "active"],
-  wait: ["pending", "queued", "closed", "waiting", "deferred", "paused", "frozen", "holds", "never-enrolled", "not-reached", "notReached"],
-  warn: ["degraded", "forced", "drifted", "reverted", "cancelled", "superseded", "parked", "leaving", "skipped", "unknown"],
-  bad: ["failed", "error", "stuck", "quarantined", "revoked", "forked", "halted", "unhealthy", "missing"],
-  away: ["offline", "silent", "decommissioned", "undeclared", "over", "pruned", "removed", "unsupervised"],
+  good: ["converged", "terminal", "promoted", "online", "healthy", "ready", "running", "succeeded", "finished", "accepted", "unchanged", "passed", "ok"],
+  busy: ["offered", "granted", "claimed", "preparing", "prepared", "activating", "soaking", "reverting", "progressing", "converging", "opening", "open", "active", "building", "deploying", "starting", "stopping", "snapshotting", "removing", "pulling", "in-flight"],
+  wait: ["pending", "queued", "closed", "waiting", "deferred", "paused", "frozen", "holds", "never-enrolled", "notReached", "stopped"],
+  warn: ["degraded", "forced", "drifted", "reverted", "cancelled", "superseded", "parked", "leaving", "skipped", "unknown", "soon"],
+  bad: ["failed", "error", "stuck", "quarantined", "revoked", "forked", "halted", "unhealthy", "missing", "ended"],
+  away: ["offline", "silent", "decommissioned", "undeclared", "over", "pruned", "removed"],
   none: [],
 };
 
@@ -33,28 +30,27 @@ export const glyphs: Record<Tone, string> = { good: "●", busy: "◐", wait: "�
 
 const toneByWord = new Map(Object.entries(tones).flatMap(([tone, list]) => list.map((w) => [w, tone as Tone])));
 
-export const toneOf = (word: string): Tone => toneByWord.get(word.toLowerCase().replaceAll(" ", "-")) ?? "none";
+export const toneOf = (word: string): Tone => toneByWord.get(word) ?? toneByWord.get(word.toLowerCase().replaceAll(" ", "-")) ?? "none";
 
-// Status is a status word with its shape and colour. Its definition and next step are in
-// a popover, for the pointer, the keyboard and screen readers.
-export function Status({ word, kind, of }: { word: string; kind: string; of?: string | number }) {
+// Status is a status word with its shape and colour. Its meaning and next step are in a tip,
+// for the pointer, the keyboard and screen readers.
+export function Status({ word, kind, children }: { word: string; kind: Kind; children?: preact.ComponentChildren }) {
   if (!word) return null;
   const tone = toneOf(word);
-  const def = words.value.find((w) => w.word === word && w.kind === kind) ?? words.value.find((w) => w.word === word);
+  const meaning = reference.value.get(`${kind} ${word}`);
   const text = (
     <>
       <span class="glyph" aria-hidden="true">{glyphs[tone]}</span>
-      {word}
-      {of !== undefined && <span class="of"> {of}</span>}
+      {children ?? word}
     </>
   );
-  if (!def) return <span class={`status ${tone}`}>{text}</span>;
+  if (!meaning) return <span class={`status ${tone}`}>{text}</span>;
   return (
     <span class="tip-anchor">
       <button type="button" class={`status ${tone}`}>{text}</button>
       <span class="tip" role="note">
-        {def.meaning}
-        {def.next && <><br /><b>Next:</b> {def.next}</>}
+        {meaning.means}
+        {meaning.next && <><br /><b>Next:</b> {meaning.next}</>}
       </span>
     </span>
   );

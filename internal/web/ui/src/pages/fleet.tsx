@@ -22,7 +22,7 @@ export function FleetPage() {
               <ul class="legend" aria-label="Hosts by state">
                 {f.legend.filter((l) => l.count > 0).map((l) => (
                   <li key={l.code}>
-                    <Status kind="host" word={l.state} /> <a href={`/hosts?state=${encodeURIComponent(l.state)}`}>{l.count}<span class="hidden"> hosts are {l.state}</span></a>
+                    <Status kind="members" word={l.state} /> <a href={`/hosts?state=${encodeURIComponent(l.state)}`}>{l.count}<span class="hidden"> hosts are {l.state}</span></a>
                   </li>
                 ))}
               </ul>
@@ -59,7 +59,7 @@ function UnderWay({ rollouts }: { rollouts: Rollout[] }) {
       {rollouts.map((r) => (
         <li key={r.name}>
           <a href={`/rollouts/${r.name}`}>{r.name}</a>
-          <Status kind="rollout" word={r.status} />
+          <Status kind="rollouts" word={r.status} />
           <span>{r.blocked ?? ""}</span>
           <Time at={r.openedAt || r.queuedAt} />
         </li>

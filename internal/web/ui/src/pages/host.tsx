@@ -1,7 +1,7 @@
 import { useState } from "preact/hooks";
 import type { HostDetail, HostResources, Resource } from "../api";
 import { Events } from "../parts/events";
-import { Ladder } from "../parts/ladder";
+import { WhyHost } from "../parts/ladder";
 import { Command, Empty, Loaded, Section } from "../parts/layout";
 import { Metrics } from "../parts/metrics";
 import { type Column, Table } from "../parts/table";
@@ -25,7 +25,7 @@ export function HostPage({ rest }: { rest: string[] }) {
           <>
             <Strip h={h} />
             <HostVerbs h={h} settings={resources.value} />
-            <Section title="Why"><Ladder answer={h.why} /></Section>
+            <Section title="Why"><WhyHost answer={h.why} /></Section>
           </>
         )}
       </Loaded>
@@ -51,7 +51,7 @@ function Strip({ h }: { h: HostDetail }) {
   return (
     <>
       <p>
-        <Status kind="presence" word={h.presence} /> <Status kind="phase" word={h.phase} /> <Status kind="health" word={h.health} />
+        <Status kind="presences" word={h.presence} /> <Status kind="members" word={h.phase} /> <Status kind="health" word={h.health} />
         {h.failed && <b class="bad"> {h.failed}</b>}
       </p>
       <ol class="strip" aria-label={`Phase: ${h.phase}`}>
@@ -100,7 +100,7 @@ function Resources({ host, r }: { host: string; r: HostResources }) {
   const [shown, show] = useState("");
   const columns: Column<Resource>[] = [
     { name: "Resource", show: (x) => x.layer === "managed" || ["workspace", "image"].includes(x.kind) ? <a href={`/workspaces/${host}/${x.kind}/${x.name}`}>{x.kind}/{x.name}</a> : <>{x.kind}/{x.name}</> },
-    { name: "State", show: (x) => <Status kind="resource" word={x.state || x.phase || "unknown"} /> },
+    { name: "State", show: (x) => <Status kind="resources" word={x.state || x.phase || "unknown"} /> },
     { name: "Says", show: (x) => <>{x.message} {x.nextAttempt ? <>again <Time at={x.nextAttempt} />, attempt {x.attempts}</> : null}</> },
     { name: "Layer", show: (x) => (x.declared ? x.layer : x.next ? "next bundle" : "left over"), narrow: true },
     { name: "Drift", show: (x) => (x.differences ?? []).length > 0
@@ -126,7 +126,7 @@ function Probes({ h }: { h: HostDetail }) {
       {h.probes!.map((p) => (
         <li key={p.name}>
           <b>{p.name}</b>
-          <Status kind="probe" word={!p.seen ? "pending" : p.passing ? "passed" : "failed"} />
+          <Status kind="other" word={!p.seen ? "pending" : p.passing ? "passed" : "failed"} />
           <span>{p.reason ?? ""} {p.failingSince ? <>since <Time at={p.failingSince} /></> : null}</span>
           <span class="dim">{p.mode}</span>
         </li>
@@ -141,7 +141,7 @@ function Identity({ h }: { h: HostDetail }) {
       <dt>Certificate</dt><dd class="mono">{h.certSerial || "none"}</dd>
       <dt>Ends</dt><dd><Time at={h.certExpires} /></dd>
       <dt>Incarnation</dt><dd>{h.incarnation || "not enrolled"}</dd>
-      <dt>Identity</dt><dd>{h.identityStatus ? <Status kind="identity" word={h.identityStatus} /> : "good"}</dd>
+      <dt>Identity</dt><dd>{h.identityStatus ? <Status kind="other" word={h.identityStatus} /> : "good"}</dd>
       <dt>Agent</dt><dd>{h.agentVersion ?? "not heard of since the server started"}</dd>
       <dt>Events</dt><dd>{h.seq}</dd>
     </dl>

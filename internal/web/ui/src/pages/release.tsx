@@ -43,7 +43,7 @@ export function ReleasePage() {
 const channels: Column<NonNullable<FleetStatus["channels"]>[number]>[] = [
   { name: "Channel", show: (c) => c.name },
   { name: "Rollout", show: (c) => (c.rollout ? <a href={`/rollouts/${c.rollout}`}>{c.rollout}</a> : "none") },
-  { name: "State", show: (c) => <Status kind="rollout" word={c.status ?? ""} /> },
+  { name: "State", show: (c) => <Status kind="rollouts" word={c.status ?? ""} /> },
   { name: "Queued", show: (c) => (c.queued ? <a href={`/rollouts/${c.queued}`}>{c.queued}</a> : "") },
 ];
 

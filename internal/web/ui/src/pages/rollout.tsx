@@ -1,4 +1,5 @@
 import type { Block, Rollout, RolloutDetail, Wave } from "../api";
+import { Ladder, Why } from "../parts/ladder";
 import { HostTable, PAGE, hostQuery } from "../parts/hosts";
 import { Bar, Command, Gauge, Loaded, Section } from "../parts/layout";
 import { Events } from "../parts/events";
@@ -29,28 +30,26 @@ function Detail({ r }: { r: RolloutDetail }) {
   return (
     <>
       <p>
-        <Status kind="rollout" word={r.status} /> {r.reason && <span>{r.reason}</span>}{" "}
+        <Status kind="rollouts" word={r.status} /> {r.reason && <span>{r.reason}</span>}{" "}
         {r.endedAt ? <>Ended <Time at={r.endedAt} />.</> : r.openedAt ? <>Opened <Time at={r.openedAt} />.</> : <>Queued <Time at={r.queuedAt} />.</>}
       </p>
       <Verbs r={r} />
-      {(r.waveBlocks ?? []).length > 0 && (
-        <Section title="Waits for">
-          <Blocks blocks={r.waveBlocks!} />
-        </Section>
-      )}
+      {(r.gates ?? []).length > 0
+        ? <Section title="Why not further yet"><Ladder label="Gates before the next wave" gates={r.gates!} /></Section>
+        : (r.waveBlocks ?? []).length > 0 && <Section title="Waits for">{r.waveBlocks!.map((b) => <Why key={b.code + b.message} block={b} />)}</Section>}
       {(r.waves ?? []).length > 0 && (
         <Section title="Waves">
-          <ol class="waves">{r.waves!.map((w) => <WaveRow key={w.name} wave={w} />)}</ol>
+          <ol class="waves">{r.waves!.map((w) => <WaveRow key={w.name} wave={w} blocks={r.waveBlocks ?? []} />)}</ol>
         </Section>
       )}
       {(r.budgets ?? []).length > 0 && (
         <Section title="Disruption budgets">
-          {r.budgets!.map((b) => <Gauge key={b.name} label={b.name} used={b.used} most={b.max} />)}
+          {r.budgets!.map((b) => <Gauge key={b.selector} label={b.selector} used={b.inFlight} most={b.max} />)}
         </Section>
       )}
       {(r.next ?? []).length > 0 && (
         <Section title="Next in line">
-          <ol class="next">{r.next!.map((m) => <li key={m.host}><a href={`/hosts/${m.host}`}>{m.host}</a> <span class="dim">{m.message}</span></li>)}</ol>
+          <ol class="next">{r.next!.map((m) => <li key={m.host}><a href={`/hosts/${m.host}`}>{m.host}</a> <span class="dim">{m.wave}{m.block ? `: ${m.block.message}` : ""}</span></li>)}</ol>
         </Section>
       )}
       <Section title="Hosts">
@@ -70,35 +69,21 @@ function Detail({ r }: { r: RolloutDetail }) {
   );
 }
 
-// Blocks says what each gate waits for, since when it could be otherwise, and who can clear it.
-export function Blocks({ blocks }: { blocks: Block[] }) {
-  return (
-    <ul class="blocks">
-      {blocks.map((b) => (
-        <li key={b.code + b.message}>
-          <Status kind="gate" word={b.code} /> <span>{b.message}</span>{" "}
-          {b.earliest > 0 && <span class="dim">earliest <Time at={b.earliest} /></span>}
-          {b.clearedBy && <span class="dim"> cleared by {b.clearedBy}</span>}
-        </li>
-      ))}
-    </ul>
-  );
-}
-
-function WaveRow({ wave }: { wave: Wave }) {
+function WaveRow({ wave, blocks }: { wave: Wave; blocks: Block[] }) {
+  const soaked = blocks.find((b) => b.code === "soak")?.earliest;
   const parts = Object.entries(wave.counts).map(([word, count]) => ({ word, count, tone: toneOf(word) }));
   const waiting = wave.hosts - parts.reduce((n, p) => n + p.count, 0);
   if (waiting > 0) parts.push({ word: "waiting", count: waiting, tone: "wait" });
   return (
     <li>
-      <h3>{wave.name} <Status kind="wave" word={wave.state} /></h3>
+      <h3>{wave.name} <Status kind="waves" word={wave.state} /></h3>
       <Bar label={`Wave ${wave.name}`} parts={parts} />
       <p class="dim">
         {parts.map((p) => `${p.count} ${p.word}`).join(", ") || "no hosts"} of {wave.hosts}
         {wave.failures > 0 && <b class="bad"> · {wave.failures} failed</b>}
         {wave.offline > 0 && <> · {wave.offline} away</>}
         {" · soak "}{span(wave.soak)}
-        {wave.state === "open" && wave.soakUntil ? <> · <Countdown until={wave.soakUntil} over="soaked" /></> : null}
+        {wave.state === "open" && soaked ? <> · <Countdown until={soaked} over="soaked" /></> : null}
       </p>
     </li>
   );

@@ -7,7 +7,7 @@ import { Status } from "../words";
 
 const columns: Column<Rollout>[] = [
   { name: "Rollout", show: (r) => <a href={`/rollouts/${r.name}`}>{r.name}</a> },
-  { name: "State", show: (r) => <Status kind="rollout" word={r.status} /> },
+  { name: "State", show: (r) => <Status kind="rollouts" word={r.status} /> },
   { name: "Waits for", show: (r) => r.blocked ?? r.reason ?? "" },
   { name: "Opened", show: (r) => <Time at={r.openedAt || r.queuedAt} />, narrow: true },
   { name: "Ended", show: (r) => (r.endedAt ? <Time at={r.endedAt} /> : ""), narrow: true },

@@ -58,7 +58,7 @@ function SafeMode() {
 
 const ends: Column<Item>[] = [
   { name: "What", show: (i) => <>{i.kind} {i.name}</> },
-  { name: "Level", show: (i) => <Status kind="warning" word={i.level} /> },
+  { name: "Level", show: (i) => <Status kind="other" word={i.level} /> },
   { name: "Ends", show: (i) => (i.ends ? <Time at={i.ends} /> : i.limit ? `${i.used ?? 0} of ${i.limit}` : "") },
   { name: "Next", show: (i) => <>{i.message} {i.next}</> },
 ];

@@ -20,7 +20,7 @@ export function hostQuery(of: Record<string, string>): string {
 
 const columns: Column<Row>[] = [
   { name: "Host", sort: "name", show: (h) => <a href={`/hosts/${h.name}`}>{h.name}</a> },
-  { name: "State", sort: "state", show: (h) => <Status kind="host" word={h.state} /> },
+  { name: "State", sort: "state", show: (h) => <Status kind="members" word={h.state} /> },
   { name: "Runs", show: (h) => h.runs ?? (h.current ? h.current.slice(0, 19) : "") },
   { name: "Channel", sort: "channel", show: (h) => h.channel ?? "", narrow: true },
   { name: "Why", show: (h) => h.failed || (h.frozenUntil ? <>frozen, ends <Time at={h.frozenUntil} />: {h.frozenWhy}</> : (h.tags ?? []).join(", ")), narrow: true },

@@ -1,26 +1,61 @@
-import type { Answer } from "../api";
-import { Blocks } from "../pages/rollout";
+import type { Answer, Block, Gate, Remedy } from "../api";
+import type { Operation } from "../request";
+import { routes } from "../api";
+import { Status, toneOf } from "../words";
+import { Command } from "./layout";
 import { Time } from "./time";
-import { Status } from "../words";
+import { Verb, because } from "./verb";
 
-// Ladder is why a host has not moved: every gate in its order, whether it is passed, what it
-// waits for, and who can clear it.
-export function Ladder({ answer }: { answer: Answer }) {
+// Ladder is every gate in the order in which they are asked: whether it was passed, what it
+// waits for, and what each person may do about it.
+export function Ladder({ label, gates }: { label: string; gates: Gate[] }) {
+  return (
+    <ol class="ladder" aria-label={label}>
+      {gates.map((g) => (
+        <li key={g.gate + (g.rule ?? "")} class={toneOf(g.state)}>
+          <Status kind="other" word={g.state}>{g.state === "notReached" ? "not reached" : g.state}</Status>{" "}
+          <Status kind="gates" word={g.gate} />{g.rule && g.rule !== g.gate && <span class="dim"> {g.rule}</span>}
+          {g.block && <Why block={g.block} />}
+        </li>
+      ))}
+    </ol>
+  );
+}
+
+// Why is what a gate waits for, and what clears it.
+export function Why({ block }: { block: Block }) {
+  return (
+    <div class="block">
+      <p>
+        {block.message} {block.earliest > 0 && <span class="dim">Earliest <Time at={block.earliest} />.</span>}
+        {block.clearedBy && <span class="dim"> Cleared by {block.clearedBy}.</span>}
+      </p>
+      {(block.remedies ?? []).map((r) => <Do key={r.command} remedy={r} />)}
+    </div>
+  );
+}
+
+// Do is the button of a remedy, or its command where that takes a signature.
+function Do({ remedy }: { remedy: Remedy }) {
+  const id = remedy.operation as Operation | undefined;
+  if (!id || !(id in routes)) return <Command line={remedy.command} />;
+  const names = [...routes[id][1].matchAll(/\{(\w+)\}/g)].map((m) => m[1]!);
+  const parts = Object.fromEntries(names.map((n, i) => [n, remedy.args?.[i] ?? ""]));
+  const label = remedy.command.split(" ")[2] ?? id;
+  return (
+    <Verb operation={id} label={label[0]!.toUpperCase() + label.slice(1)} parts={parts} what={routes[id][2] + "."}
+      body={(g) => ({ reason: g.reason, ...(remedy.wave ? { wave: remedy.wave } : {}) })} line={(g) => remedy.command + because(g)} />
+  );
+}
+
+// WhyHost is why a host stands where it does.
+export function WhyHost({ answer }: { answer: Answer }) {
   return (
     <>
       <p class="why">{answer.message}</p>
-      {(answer.ladder ?? []).length > 0 && (
-        <ol class="ladder">
-          {answer.ladder!.map((r) => (
-            <li key={r.gate} class={r.state}>
-              <Status kind="ladder" word={r.state} /> <b>{r.gate}</b> <span>{r.message}</span>
-              {r.earliest ? <span class="dim"> earliest <Time at={r.earliest} /></span> : null}
-              {r.clearedBy && <span class="dim"> cleared by {r.clearedBy}</span>}
-            </li>
-          ))}
-        </ol>
-      )}
-      {(answer.waveBlocks ?? []).length > 0 && <><h3>Its wave waits for</h3><Blocks blocks={answer.waveBlocks!} /></>}
+      {(answer.gates ?? []).length > 0 && <Ladder label="Gates before the next grant" gates={answer.gates!} />}
+      {(answer.pendingGates ?? []).length > 0 && <><h3>Then, {answer.pending}</h3><Ladder label={`Gates of ${answer.pending}`} gates={answer.pendingGates!} /></>}
+      {(answer.waveBlocks ?? []).length > 0 && <><h3>Its wave {answer.wave} waits for</h3>{answer.waveBlocks!.map((b) => <Why key={b.code + b.message} block={b} />)}</>}
     </>
   );
 }

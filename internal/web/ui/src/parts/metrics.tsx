@@ -54,7 +54,7 @@ const gib = (bytes: number) => `${(bytes / 2 ** 30).toFixed(1)} GiB`;
 // Plot draws series of percentages over time.
 export function Plot({ times, series }: { times: number[]; series: [string, (number | null)[]][] }) {
   const at = useRef<HTMLDivElement>(null);
-  const plot = useRef<uPlot>();
+  const plot = useRef<uPlot | undefined>(undefined);
   const data = [times, ...series.map(([, values]) => values)] as uPlot.AlignedData;
   useEffect(() => {
     const style = getComputedStyle(at.current!);
