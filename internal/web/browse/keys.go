@@ -1,0 +1,95 @@
+package browse
+
+import (
+	"encoding/json"
+	"strings"
+
+	"github.com/chromedp/cdproto/accessibility"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+)
+
+// keys are those that do not write a letter.
+var keys = map[string]string{
+	"Tab": kb.Tab, "Enter": kb.Enter, "Escape": kb.Escape, "Space": " ", "Delete": kb.Delete, "Backspace": kb.Backspace,
+	"ArrowUp": kb.ArrowUp, "ArrowDown": kb.ArrowDown, "ArrowLeft": kb.ArrowLeft, "ArrowRight": kb.ArrowRight,
+	"Home": kb.Home, "End": kb.End, "PageUp": kb.PageUp, "PageDown": kb.PageDown,
+}
+
+var modifiers = map[string]chromedp.Modifier{"Control": chromedp.ModifierCtrl, "Shift": chromedp.ModifierShift, "Alt": chromedp.ModifierAlt}
+
+// Press presses keys, one after the other: a letter, Enter, ArrowDown, Control+k, …
+func (p *Page) Press(names ...string) {
+	p.t.Helper()
+	for _, name := range names {
+		held, key, ok := strings.Cut(name, "+")
+		if !ok || key == "" {
+			held, key = "", name
+		}
+		var options []chromedp.KeyOption
+		if held != "" {
+			m, ok := modifiers[held]
+			if !ok {
+				p.t.Fatalf("%s: there is no such key to hold", name)
+			}
+			options = append(options, chromedp.KeyModifiers(m))
+		}
+		if named, ok := keys[key]; ok {
+			key = named
+		}
+		if n := len([]rune(key)); n != 1 {
+			p.t.Fatalf("%s: there is no such key", name)
+		}
+		if err := chromedp.Do(p.ctx, chromedp.KeyEvent(key, options...)); err != nil {
+			p.t.Fatalf("press %s: %v", name, err)
+		}
+	}
+}
+
+// Type writes a text where the focus is, key by key.
+func (p *Page) Type(text string) {
+	p.t.Helper()
+	if err := chromedp.Do(p.ctx, chromedp.KeyEvent(text)); err != nil {
+		p.t.Fatalf("type %q: %v", text, err)
+	}
+}
+
+// Focused is what has the focus.
+func (p *Page) Focused() What {
+	p.t.Helper()
+	at := call(p, runtime.Evaluate, runtime.EvaluateParams{Expression: "document.activeElement ?? document.body"})
+	no := false
+	tree := call(p, accessibility.GetPartialAXTree, accessibility.GetPartialAXTreeParams{ObjectID: at.Result.ObjectID, FetchRelatives: &no})
+	if len(tree.Nodes) == 0 {
+		return What{}
+	}
+	return What{said(tree.Nodes[0].Role), said(tree.Nodes[0].Name)}
+}
+
+// manyTabs is more than a page has to tab through.
+const manyTabs = 300
+
+// TabTo presses Tab until a thing has the focus.
+func (p *Page) TabTo(role, name string) {
+	p.t.Helper()
+	p.Wait(role, name)
+	var way []string
+	for range manyTabs {
+		at := p.Focused()
+		if (What{role, name}).is(at.Role, at.Name) {
+			return
+		}
+		way = append(way, at.String())
+		p.Press("Tab")
+	}
+	raw, _ := json.Marshal(way) // strings
+	p.t.Fatalf("Tab does not lead to %s; it leads to %.3000s", What{role, name}, raw)
+}
+
+// Choose presses Enter on a thing that Tab leads to.
+func (p *Page) Choose(role, name string) {
+	p.t.Helper()
+	p.TabTo(role, name)
+	p.Press("Enter")
+}
