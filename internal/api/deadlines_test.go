@@ -96,6 +96,10 @@ var slowCallers = []slow{
 		go func() { _ = answers(c) }()
 		return drip(c, requestHead(wire.RouteEnrol, 1000))
 	}, 30 * time.Second},
+	{"drips its login", "http/1.1", func(c net.Conn) error {
+		go func() { _ = answers(c) }()
+		return drip(c, requestHead(sessionsPath, 1000))
+	}, 30 * time.Second},
 	{"reads no answer", "http/1.1", func(c net.Conn) error {
 		for { // one answer after another, none of them read
 			if _, err := io.WriteString(c, "GET "+operator.RouteHealth+" HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {

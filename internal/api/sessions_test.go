@@ -1,8 +1,14 @@
 package api_test
 
 import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"os"
 	"slices"
@@ -11,6 +17,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/steadyfleet/steady/internal/api"
@@ -18,6 +25,7 @@ import (
 	"github.com/steadyfleet/steady/internal/api/operator"
 	"github.com/steadyfleet/steady/internal/core/access"
 	"github.com/steadyfleet/steady/internal/core/clock"
+	coreplan "github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/testkit"
 )
 
@@ -163,6 +171,65 @@ func TestCookiesEnd(t *testing.T) {
 	if status, _ := w.request("", "POST", sessionsPath, byToken(revoked.Secret)); status != 401 {
 		t.Errorf("a login with a token that was revoked: %d", status)
 	}
+}
+
+// What a stolen cookie has open ends as well, within the time in which streams ask again.
+func TestStreamOfAStolenCookieEnds(t *testing.T) {
+	w := newKeys(t)
+	synctest.Test(t, func(t *testing.T) {
+		listener := newPipes()
+		ctx, stop := context.WithCancel(t.Context())
+		server := testkit.Value(api.Start(ctx, api.Options{DataDir: w.dir + "/server", Root: w.root, Listen: "127.0.0.1:8443",
+			Bind: func(string, string) (net.Listener, error) { return listener, nil }}))(t)
+		defer func() {
+			stop()
+			testkit.Must(t, server.Wait())
+		}()
+		roots := x509.NewCertPool()
+		roots.AppendCertsFromPEM(server.ServerCA())
+		tr := &http.Transport{DialContext: listener.dial, TLSClientConfig: &tls.Config{RootCAs: roots}, ForceAttemptHTTP2: true}
+		defer tr.CloseIdleConnections()
+		send := func(method, path, body string, headers ...string) *http.Response {
+			r := testkit.Value(http.NewRequest(method, "https://localhost"+path, strings.NewReader(body)))(t)
+			r.Header.Set("Content-Type", "application/json")
+			for i := 0; i+1 < len(headers); i += 2 {
+				r.Header.Set(headers[i], headers[i+1])
+			}
+			return testkit.Value((&http.Client{Transport: tr}).Do(r))(t)
+		}
+		secret := strings.TrimSpace(string(testkit.Value(os.ReadFile(server.AdminTokenFile()))(t)))
+		opened := send("POST", sessionsPath, byToken(secret))
+		testkit.Must(t, opened.Body.Close())
+		stream := send("GET", operator.RouteStream+"?tail=true", "", "Cookie", operator.SessionCookie+"="+opened.Cookies()[0].Value)
+		ended, began := make(chan error, 1), time.Now()
+		go func() {
+			_, err := io.Copy(io.Discard, stream.Body)
+			ended <- errors.Join(err, stream.Body.Close())
+		}()
+		select {
+		case err := <-ended:
+			t.Fatalf("the stream of a good cookie ended after %s: %v", time.Since(began), err)
+		case <-time.After(time.Hour): // of the bubble's clock
+		}
+		var id string
+		testkit.Must(t, server.Control().View(ctx, func(s *coreplan.State) {
+			for other, token := range s.Operators {
+				if token.Parent != "" {
+					id = other
+				}
+			}
+		}))
+		revoked := send("POST", operator.Prefix+"/tokens/"+id+"/revoke", "{}", "Authorization", "Bearer "+secret)
+		testkit.Must(t, revoked.Body.Close())
+		began = time.Now()
+		select {
+		case <-ended:
+		case <-time.After(time.Hour):
+		}
+		if revoked.StatusCode != 204 || time.Since(began) > 15*time.Second {
+			t.Errorf("revoked (%d), the stream went on for %s", revoked.StatusCode, time.Since(began))
+		}
+	})
 }
 
 // A session does what its role may by every route, and no more: no route takes a cookie for

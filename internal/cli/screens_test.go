@@ -184,6 +184,10 @@ func screenServer(t *testing.T) (env map[string]string, c *operator.Client) {
 	get("/hosts/{host}", func(r *http.Request) any { return screenHost(r.PathValue("host")) })
 	get("/hosts/{host}/why", func(r *http.Request) any { return screenHost(r.PathValue("host")).Why })
 	get("/rollouts/{rollout}", func(*http.Request) any { return screenRollout() })
+	get("/tokens", func(*http.Request) any {
+		return []operator.Token{{ID: "a1", Name: "ann", Role: operator.Admin, CreatedAt: before(clock.Day), Expires: screenNow.Add(clock.Day)},
+			{ID: "b2", Name: "ann", Role: operator.Admin, CreatedAt: before(clock.Hour), Expires: screenNow.Add(clock.Hour), Parent: "a1"}}
+	})
 	mux.HandleFunc("GET "+operator.RouteStream, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		w.(http.Flusher).Flush()
@@ -233,6 +237,7 @@ func TestScreens(t *testing.T) {
 		{"rollout-watch", "rollout watch stable@v2", "A rollout while it moves, on a terminal; it is redrawn in place."},
 		{"host-list", "host list", "Every host with what it runs, and under a host what is wrong with it."},
 		{"host-show", "host show db-1", "One host alone, and why it stands where it does."},
+		{"operator-list", "operator list", "Who may speak to the server: the tokens, and below them who is logged in with a browser, by which token."},
 	} {
 		var out, errs bytes.Buffer
 		if p.page == "rollout-watch" {

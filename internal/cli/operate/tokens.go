@@ -41,19 +41,17 @@ it was opened with; steady operator revoke ends one as well.`,
 			if t.Expires.Reached(a.Wall()) {
 				ends = "ENDED " + ends
 			}
-			row := []string{t.ID, t.Name, string(t.Role), created, ends, t.LastUsed.String()}
 			if t.Parent == "" {
-				tokens = append(tokens, row)
+				tokens = append(tokens, []string{t.ID, t.Name, string(t.Role), created, ends, t.LastUsed.String()})
 			} else {
-				sessions = append(sessions, append(row, t.Parent))
+				sessions = append(sessions, []string{t.ID, t.Name, t.Parent, ends, t.LastUsed.String()})
 			}
 		}
-		header := []string{"id", "name", "role", "created", "ends", "last used"}
-		if err := a.Table(header, tokens); err != nil || len(sessions) == 0 {
+		if err := a.Table([]string{"id", "name", "role", "created", "ends", "last used"}, tokens); err != nil || len(sessions) == 0 {
 			return err
 		}
 		a.Printf("\nLogged in with a browser:\n")
-		return a.Table(append(header, "with token"), sessions)
+		return a.Table([]string{"id", "name", "with token", "ends", "last used"}, sessions)
 	})
 }
 
