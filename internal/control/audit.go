@@ -171,6 +171,22 @@ func (a *auditor) read() uint64 {
 	return a.seq
 }
 
+// reach waits until an event was read. The audit has a tenth of a processor: on a busy server
+// it is behind the end of the log at any moment.
+func (a *auditor) reach(ctx context.Context, seq uint64) error {
+	for a.read() < seq {
+		if a.isEnded() {
+			return fmt.Errorf("%w: the log is not audited, and read up to %d of %d", errPutOff, a.read(), seq)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(auditPause):
+		}
+	}
+	return nil
+}
+
 // note keeps what was found for status and metrics.
 func (a *auditor) note(seq uint64, found []audit.Violation) {
 	a.mu.Lock()

@@ -116,8 +116,8 @@ func (c *Control) named(ctx context.Context) (keep map[digest.Digest]struct{}, p
 		bundles = append(bundles, h.Bundle)
 	}
 	slices.Sort(bundles)
-	if seq := c.audit.read(); seq < head {
-		return nil, 0, fmt.Errorf("%w: the log is read up to %d of %d", errPutOff, seq, head)
+	if err := c.audit.reach(ctx, head); err != nil {
+		return nil, 0, err
 	}
 	keep, err = c.audit.inventory.Keep(ctx, manifests, slices.Compact(bundles))
 	return keep, pushes, err
