@@ -215,6 +215,8 @@ func TestReferenceOfWords(t *testing.T) {
 	}{
 		{"Rollouts", "", "core/rollout", "Phase", all.Rollouts, all.Rollouts},
 		{"Waves", "", "", "", all.Waves, nil},
+		{"Hosts", "Where a host stands, in the operator API and the web UI. The worst comes first; a host that two of them fit stands at the upper one, but for what is said of its identity, which comes before all.",
+			"core/plan", "HostState", all.Hosts, all.Hosts},
 		{"Hosts in a rollout", "", "", "", all.Members, nil},
 		{"Health", "Of a host, or of several: then it is the worst of them.", "core/health", "Status", all.Health, nil},
 		{"Resources", "Of containers, images and what else hosts report; which of them a kind has depends on the kind.", "core/spec", "State", all.Resources, nil},

@@ -1,8 +1,11 @@
 package control
 
 import (
+	"context"
+
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/core/server"
 	"github.com/steadyfleet/steady/internal/wire"
 )
@@ -47,6 +50,11 @@ func (c *Control) publishAll() {
 	c.publishOverrides()
 	c.publishHosts(c.state.Plan.HostNames())
 	c.publishPublic()
+}
+
+// Hosts says where every host stands.
+func (c *Control) Hosts(ctx context.Context) (f plan.Fleet, err error) {
+	return f, c.View(ctx, func(*plan.State) { f = c.core.Fleet(c.Roster()) })
 }
 
 // TrustFile returns a file of the trust route with its digest.

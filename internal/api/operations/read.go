@@ -36,7 +36,9 @@ type rolloutPath struct {
 
 func (h *Handler) reading() {
 	add(h, get("status", "/status", "Sum up the fleet"), viewing, h.status)
+	add(h, get("show-fleet", "/fleet", "Say where every host stands, one letter each"), viewing, h.fleet)
 	add(h, get("list-hosts", "/hosts", "List every host"), viewing, h.hosts)
+	add(h, get("page-hosts", "/host-list", "List a page of the hosts that filters leave, sorted"), viewing, h.hostList)
 	add(h, get("show-host", "/hosts/{host}", "Show one host"), viewing, h.host)
 	add(h, get("why-host", "/hosts/{host}/why", "Say why a host has not moved yet"), viewing, h.why)
 	add(h, get("safe-mode", "/safe-mode", "For which hosts the server waits since it began"), viewing, h.safeMode)
@@ -163,20 +165,24 @@ func (h *Handler) quarantine(ctx context.Context, _ *none) ([]operator.Quarantin
 }
 
 func (h *Handler) hosts(ctx context.Context, _ *none) ([]operator.Host, error) {
+	roster := h.c.Roster()
+	return h.hostRows(ctx, roster, func(s *plan.State) []string { return hostNames(s, roster) })
+}
+
+// hostRows sums up the hosts of a list.
+func (h *Handler) hostRows(ctx context.Context, roster map[string]fleet.RosterHost, list func(*plan.State) []string) ([]operator.Host, error) {
 	var out []operator.Host
 	var past []opened
-	roster := h.c.Roster()
 	err := h.c.View(ctx, func(s *plan.State) {
 		past = openedIn(s)
-		names := hostNames(s, roster)
+		names, owed := list(s), h.c.RestoreWait().Owed
 		out = make([]operator.Host, 0, len(names))
 		for _, name := range names {
-			out = append(out, hostRow(name, s.Hosts[name], roster, h.c.Assess(s, name).Status))
-		}
-		for i, owed := 0, h.c.RestoreWait().Owed; i < len(out) && len(owed) > 0; i++ { // both are by name
-			if out[i].Name == owed[0].Host {
-				out[i].Owed, owed = &owed[0], owed[1:]
+			row := hostRow(s, name, roster, h.c.Assess(s, name).Status)
+			if i, owes := slices.BinarySearchFunc(owed, name, func(o server.Owed, name string) int { return strings.Compare(o.Host, name) }); owes {
+				row.Owed = &owed[i]
 			}
+			out = append(out, row)
 		}
 	})
 	h.nameReleases(past, out)
@@ -259,15 +265,15 @@ func presenceOf(name string, h *plan.Host, roster map[string]fleet.RosterHost) g
 	if h == nil {
 		return gate.NeverEnrolled
 	}
-	_, declared := roster[name]
-	return h.Presence(declared || len(roster) == 0) // before the first release nothing is
+	return h.Presence(plan.Declares(roster, name))
 }
 
 // hostRow sums up a host; one that is only declared has no record.
-func hostRow(name string, h *plan.Host, roster map[string]fleet.RosterHost, status health.Status) operator.Host {
-	declared := roster[name]
+func hostRow(s *plan.State, name string, roster map[string]fleet.RosterHost, status health.Status) operator.Host {
+	h, declared := s.Hosts[name], roster[name]
 	row := operator.Host{Name: name, Channel: declared.Channel, Tags: declared.Tags, Target: declared.Bundle, Phase: string(host.Pending), Health: status,
 		Presence: presenceOf(name, h, roster), Removed: removal(name, h, declared), RenamedFrom: declared.RenamedFrom}
+	row.State, row.Since = s.HostState(name, plan.Declares(roster, name))
 	if h == nil {
 		return row
 	}
@@ -306,7 +312,7 @@ func (h *Handler) host(ctx context.Context, in *hostPath) (operator.HostDetail, 
 			failed = unknownHost(in.Host)
 			return
 		}
-		out.Host = hostRow(in.Host, rec, roster, h.c.Assess(s, in.Host).Status)
+		out.Host = hostRow(s, in.Host, roster, h.c.Assess(s, in.Host).Status)
 		if rec == nil {
 			out.Why = notEnrolled(in.Host)
 			return

@@ -137,10 +137,14 @@ type Host struct {
 	Tags    []string `json:"tags,omitempty"` // of the newest release
 	Online  bool     `json:"online"`
 	// Presence says in a word whether the host is there.
-	Presence    gate.HostPresence `json:"presence"`
-	Incarnation uint64            `json:"incarnation"` // 0: not enrolled
-	Phase       string            `json:"phase"`
-	Rollout     string            `json:"rollout,omitempty"`
+	Presence gate.HostPresence `json:"presence"`
+	// State says in a word where it stands, see plan.HostStates; Since is when that began, where
+	// it is known.
+	State       plan.HostState `json:"state"`
+	Since       clock.Instant  `json:"since,omitempty"`
+	Incarnation uint64         `json:"incarnation"` // 0: not enrolled
+	Phase       string         `json:"phase"`
+	Rollout     string         `json:"rollout,omitempty"`
 	// Runs is the release that brought the host what it runs, where the log has it.
 	Runs    string        `json:"runs,omitempty"`
 	Current digest.Digest `json:"current,omitempty"`

@@ -13,6 +13,7 @@ import (
 type Reference struct {
 	Rollouts  []prose.Meaning `json:"rollouts"`
 	Waves     []prose.Meaning `json:"waves"`
+	Hosts     []prose.Meaning `json:"hosts"`   // where they stand, the worst first
 	Members   []prose.Meaning `json:"members"` // hosts in a rollout
 	Presences []prose.Meaning `json:"presences"`
 	Health    []prose.Meaning `json:"health"`
@@ -27,6 +28,9 @@ func NewReference() Reference {
 	r := Reference{Rollouts: rollout.StatusMeanings, Waves: rollout.WaveMeanings, Members: rollout.MemberMeanings, Health: health.Meanings, Resources: spec.Meanings, Gates: gate.Meanings()}
 	for _, p := range plan.Presences {
 		r.Presences = append(r.Presences, prose.Meaning{Word: string(p.Presence), Means: p.Means, Next: p.Waves})
+	}
+	for _, s := range plan.HostStates {
+		r.Hosts = append(r.Hosts, prose.Meaning{Word: string(s.State), Means: s.Means, Next: s.Next})
 	}
 	return r
 }

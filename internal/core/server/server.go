@@ -82,6 +82,7 @@ type Server struct {
 	raisedAt  clock.Instant
 	raises    map[string]*RateBucket
 	setBack   *SetBack // nil, or why everything is refused
+	overview  plan.Overview
 }
 
 // MaxNonce bounds the nonce of Begin, so that the names of grants stay short.
@@ -110,7 +111,7 @@ func (s *Server) open(t Time, old bool) {
 
 // Reload goes on with a state that was folded again, after a commit that failed.
 func (s *Server) Reload(state *State, t Time) {
-	s.State = state
+	s.State, s.overview = state, plan.Overview{}
 	s.Raised(s.term)
 	s.restart(t)
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/plan"
 )
 
@@ -120,6 +121,7 @@ type Publication struct {
 // changes of overrides that were published before.
 func (s *Server) Committed(entries []event.Entry, signed uint64, t Time) (p Publication) {
 	p.All = s.Plan.Signed != signed
+	s.overview.Note(entries)
 	reopened := s.setBack != nil && len(entries) > 0
 	if reopened { // what ends it is all that is decided
 		s.setBack = nil
@@ -143,6 +145,11 @@ func (s *Server) Committed(entries []event.Entry, signed uint64, t Time) (p Publ
 		p.Hosts = s.Plan.HostNames()
 	}
 	return p
+}
+
+// Fleet says where every host stands; roster are those of the newest release.
+func (s *Server) Fleet(roster map[string]fleet.RosterHost) plan.Fleet {
+	return s.overview.Read(s.Plan, roster)
 }
 
 // isPublic reports whether an event of a type changes what all hosts and operators read.
