@@ -133,6 +133,7 @@ var asked = map[string]string{
 	"create-login-link": "none: " + undrawn["operator.token_revoked"],
 	"open-session":      "none: " + undrawn["operator.token_revoked"],
 	"close-session":     "none: " + undrawn["operator.token_revoked"],
+	"set-topics":        "none: it changes what a viewer is sent, and nothing of the fleet",
 	"set-resource":      "none: " + managedReason,
 	"remove-resource":   "none: " + managedReason,
 	"ask-resource":      "none: " + managedReason,

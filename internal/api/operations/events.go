@@ -172,16 +172,13 @@ func (h *Handler) stream(w http.ResponseWriter, r *http.Request) {
 	if q.Get("tail") == "true" && r.Header.Get("Last-Event-ID") == "" {
 		after = h.c.Head().Seq
 	}
-	if !h.enter(w) {
+	s := h.serverSent(w)
+	if s == nil {
 		return
 	}
-	defer func() { <-h.streams }()
-	w.Header().Set("Content-Type", "text/event-stream")
-	w.Header().Set("X-Accel-Buffering", "no")
-	s := &sse{w: w, rc: http.NewResponseController(w)}
+	defer h.leave()
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	_ = s.rc.SetReadDeadline(time.Time{})
 	if s.write([]byte(": follow\n\n")) != nil {
 		return
 	}
@@ -194,6 +191,21 @@ func (h *Handler) stream(w http.ResponseWriter, r *http.Request) {
 		h.log.Debug("an event stream ended", "err", err)
 	}
 }
+
+// serverSent begins a stream of events, of which leave is the end; nil was refused.
+func (h *Handler) serverSent(w http.ResponseWriter) *sse {
+	if !h.enter(w) {
+		return nil
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("X-Accel-Buffering", "no")
+	s := &sse{w: w, rc: http.NewResponseController(w)}
+	_ = s.rc.SetReadDeadline(time.Time{})
+	return s
+}
+
+// leave gives back the place that enter took.
+func (h *Handler) leave() { <-h.streams }
 
 // enter takes a place among the streams that are open, or answers that there is none.
 func (h *Handler) enter(w http.ResponseWriter) bool {

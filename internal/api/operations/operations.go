@@ -17,6 +17,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
+	"github.com/steadyfleet/steady/internal/api/live"
 	"github.com/steadyfleet/steady/internal/api/operator"
 	"github.com/steadyfleet/steady/internal/control"
 	"github.com/steadyfleet/steady/internal/core/clock"
@@ -66,6 +67,8 @@ type Handler struct {
 	streams  chan struct{} // that are open
 	hooks    chan struct{} // requests whose body is being read
 	origins  *http.CrossOriginProtection
+	live     *live.Hub
+	topics   map[string]Permission // of the patterns of routes that streams follow
 }
 
 // maxStreams bounds the streams of events that are open at a time: each costs a
@@ -82,7 +85,8 @@ type Route struct {
 // server's certificate, for new hosts.
 func New(c *control.Control, serverCA []byte, log *slog.Logger) *Handler {
 	h := &Handler{c: c, log: log, serverCA: serverCA, mux: http.NewServeMux(), streams: make(chan struct{}, maxStreams), hooks: make(chan struct{}, maxHooks),
-		origins: http.NewCrossOriginProtection()}
+		origins: http.NewCrossOriginProtection(), topics: map[string]Permission{}}
+	h.live = live.New(live.Config{Head: func() uint64 { return c.Head().Seq }, Now: c.Now, Answer: h.answer, Stopping: c.Stopping()})
 	conf := huma.DefaultConfig("Steady operator API", "1")
 	conf.CreateHooks = nil // no links to schemas in answers
 	conf.OpenAPIPath, conf.DocsPath, conf.SchemasPath = "", "", ""
@@ -97,6 +101,7 @@ func New(c *control.Control, serverCA []byte, log *slog.Logger) *Handler {
 	h.sessions()
 	h.managing()
 	h.splicing()
+	h.following()
 	h.raw("push-release", http.MethodPost, operator.RoutePush, "Push a packed release (tar)", releasing, h.push)
 	h.raw("newest-release", http.MethodGet, operator.RouteNewest, "The newest accepted release with all of its files, packed (tar)", releasing, h.newest)
 	h.raw("hook-release", http.MethodPost, operator.RouteHook, "Look at the sources of releases now; signed as GitHub, Gitea and Forgejo sign webhooks", signed, h.hook)
@@ -168,11 +173,16 @@ func register[I, O any](h *Handler, op huma.Operation, p Permission, f func(cont
 	op.Metadata = map[string]any{permissionKey: p}
 	op.Path = operator.Prefix + op.Path
 	h.routes = append(h.routes, Route{op.OperationID, op.Method, op.Path, p})
+	if op.Method == http.MethodGet && !slices.Contains(personal, op.OperationID) {
+		h.topics[op.Method+" "+op.Path] = p
+	}
 	huma.Register(h.api, op, func(ctx context.Context, in *I) (*O, error) {
 		out, err := f(ctx, in)
 		if err != nil {
 			refused := h.refusal(err)
-			h.c.CountRefusal("operator", refused.Status)
+			if !isAnswer(ctx) {
+				h.c.CountRefusal("operator", refused.Status)
+			}
 			if r := (*wire.Refusal)(nil); errors.As(err, &r) && r.After > 0 {
 				return nil, huma.ErrorWithHeaders(refused, http.Header{"Retry-After": {strconv.FormatInt(int64((r.After+clock.Second-1)/clock.Second), 10)}})
 			}
@@ -213,6 +223,9 @@ func (h *Handler) authorize(ctx huma.Context, next func(huma.Context)) {
 // admit decides who the caller is and whether it may. What a browser sends for the page of
 // another site is refused, whoever it is from.
 func (h *Handler) admit(r *http.Request, p Permission) (control.Operator, *huma.ErrorModel) {
+	if isAnswer(r.Context()) { // who looks at it was admitted
+		return control.Operator{}, nil
+	}
 	if fromElsewhere(r) || h.origins.Check(r) != nil {
 		return control.Operator{}, refused(http.StatusForbidden, otherSite)
 	}

@@ -1,7 +1,6 @@
 package operator
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"crypto/tls"
@@ -172,30 +171,13 @@ func (q EventQuery) values() url.Values {
 // Tail it starts at the end of the log. Limit is not used.
 func (c *Client) Follow(ctx context.Context, q EventQuery, fn func(Event) error) error {
 	q.Limit = 0
-	resp, err := c.do(ctx, http.MethodGet, "/events/stream", q.values(), nil, "")
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	sc := bufio.NewScanner(resp.Body)
-	sc.Buffer(nil, 4<<20)
-	for sc.Scan() {
-		data, ok := strings.CutPrefix(sc.Text(), "data: ")
-		if !ok {
-			continue
-		}
+	return c.serverSent(ctx, "/events/stream", q.values(), func(s LiveEvent) error {
 		var e Event
-		if err := json.Unmarshal([]byte(data), &e); err != nil {
+		if err := json.Unmarshal(s.Data, &e); err != nil {
 			return fmt.Errorf("event stream: %w", err)
 		}
-		if err := fn(e); err != nil {
-			return err
-		}
-	}
-	if err := errors.Join(ctx.Err(), sc.Err()); err != nil {
-		return err
-	}
-	return io.ErrUnexpectedEOF
+		return fn(e)
+	})
 }
 
 // History hands the whole log with the manifests that it names to read, as the

@@ -172,6 +172,13 @@ export interface EventPage {
   next: number;
 }
 
+export interface Fleet {
+  cells: string;
+  groups: Group[] | null;
+  legend: StateCount[] | null;
+  names: string[] | null;
+}
+
 export interface FleetHealth {
   degraded: DegradedHost[] | null;
   errors: Record<string, number>;
@@ -211,6 +218,13 @@ export interface Gate {
   state: string;
 }
 
+export interface Group {
+  channel: string;
+  count: number;
+  first: number;
+  wave: string;
+}
+
 export interface Host {
   accepted?: number;
   agentVersion?: string;
@@ -235,6 +249,8 @@ export interface Host {
   rollout?: string;
   runs?: string;
   server?: string;
+  since?: number;
+  state: string;
   tags?: string[] | null;
   target?: string;
 }
@@ -281,6 +297,8 @@ export interface HostDetail {
   runs?: string;
   seq: number;
   server?: string;
+  since?: number;
+  state: string;
   tags?: string[] | null;
   target?: string;
   why: Answer;
@@ -295,6 +313,12 @@ export interface HostMetrics {
   metrics?: unknown;
   runtimes?: string[] | null;
   uptime?: number;
+}
+
+export interface HostPage {
+  hosts: Host[] | null;
+  offset: number;
+  total: number;
 }
 
 export interface HostResources {
@@ -535,6 +559,7 @@ export interface RebootAnswer {
 export interface Reference {
   gates: Meaning[] | null;
   health: Meaning[] | null;
+  hosts: Meaning[] | null;
   members: Meaning[] | null;
   presences: Meaning[] | null;
   resources: Meaning[] | null;
@@ -711,6 +736,12 @@ export interface SourceTrouble {
   since: number;
 }
 
+export interface StateCount {
+  code: string;
+  count: number;
+  state: string;
+}
+
 export interface Status {
   channels: ChannelState[] | null;
   expiries: Item[] | null;
@@ -745,6 +776,10 @@ export interface Token {
 
 export interface TokenRevocation {
   force?: boolean;
+}
+
+export interface Topics {
+  topics: string[] | null;
 }
 
 export interface Upcoming {
@@ -800,6 +835,7 @@ export interface Answers {
   "open-session": void;
   "openapi": unknown;
   "operate-rollout": void;
+  "page-hosts": HostPage;
   "plan-resource": PlanAnswer;
   "promote-wave": void;
   "push-override": OverridePushed;
@@ -816,12 +852,15 @@ export interface Answers {
   "revoke-token": void;
   "safe-mode": RestoreWait;
   "set-resource": Changed;
+  "set-topics": void;
+  "show-fleet": Fleet;
   "show-host": HostDetail;
   "show-override": Override;
   "show-resource": ManagedResource;
   "show-rollout": RolloutDetail;
   "status": Status;
   "stream-events": unknown;
+  "stream-topics": unknown;
   "tune-host": HostSettings;
   "unfreeze-host": void;
   "why-host": Answer;
@@ -861,6 +900,7 @@ export const routes = {
   "open-session": ["POST", "/v1/operator/sessions", "Log in with a token or a code; the answer is a cookie"],
   "openapi": ["GET", "/v1/operator/openapi.json", "This description"],
   "operate-rollout": ["POST", "/v1/operator/rollouts/{rollout}/{verb}", "Pause, resume or cancel a rollout"],
+  "page-hosts": ["GET", "/v1/operator/host-list", "List a page of the hosts that filters leave, sorted"],
   "plan-resource": ["POST", "/v1/operator/hosts/{host}/plan", "Ask a host what setting a resource would do"],
   "promote-wave": ["POST", "/v1/operator/rollouts/{rollout}/promote", "Open the next wave of a rollout although a gate blocks it"],
   "push-override": ["POST", "/v1/operator/overrides", "Bring an override that an operator signed"],
@@ -877,12 +917,15 @@ export const routes = {
   "revoke-token": ["POST", "/v1/operator/tokens/{id}/revoke", "Withdraw an operator token"],
   "safe-mode": ["GET", "/v1/operator/safe-mode", "For which hosts the server waits since it began"],
   "set-resource": ["PUT", "/v1/operator/hosts/{host}/{kind}/{name}", "Set a resource of a host's managed layer"],
+  "set-topics": ["POST", "/v1/operator/stream/{id}", "Replace the topics of an open stream"],
+  "show-fleet": ["GET", "/v1/operator/fleet", "Say where every host stands, one letter each"],
   "show-host": ["GET", "/v1/operator/hosts/{host}", "Show one host"],
   "show-override": ["GET", "/v1/operator/overrides/{id}", "One signed override in force, with what was signed"],
   "show-resource": ["GET", "/v1/operator/hosts/{host}/{kind}/{name}", "Show a resource of a host's managed layer"],
   "show-rollout": ["GET", "/v1/operator/rollouts/{rollout}", "Show one rollout with its waves and hosts"],
   "status": ["GET", "/v1/operator/status", "Sum up the fleet"],
   "stream-events": ["GET", "/v1/operator/events/stream", "Follow the log as server-sent events"],
+  "stream-topics": ["GET", "/v1/operator/stream", "Follow what GET routes of this API answer, each a topic, as server-sent events"],
   "tune-host": ["PATCH", "/v1/operator/hosts/{host}/settings", "Change a host's settings"],
   "unfreeze-host": ["POST", "/v1/operator/hosts/{host}/unfreeze", "End the freeze of a host"],
   "why-host": ["GET", "/v1/operator/hosts/{host}/why", "Say why a host has not moved yet"],
