@@ -63,6 +63,8 @@ type Control struct {
 	pruned    atomic.Uint64                  // the record behind which the log begins
 	streams   *streams.Broker
 	audit     *auditor
+	past      *past
+	marks     marks
 	signed    atomic.Pointer[signed] // operators' overrides, for hosts
 	sources   *fetch.Watch
 	logins    logins
@@ -133,6 +135,7 @@ func Open(ctx context.Context, cfg Config) (*Control, error) {
 		return nil, err
 	}
 	c.audit = newAuditor(ctx, c)
+	c.past = newPast(cfg)
 	c.publishAll()
 	c.publishCounts(true)
 	return c, nil

@@ -79,6 +79,9 @@ func (c *Control) maybeSnapshot() {
 			// The log has it all; a snapshot only shortens the next start.
 			c.cfg.Log.Error("no snapshot", "err", err)
 		}
+		if err := c.past.kept.keep(documents.Checkpoint{Through: snap.At, State: snap.Body}); err != nil {
+			c.cfg.Log.Warn("a state of the past is not kept; looking back takes longer", "err", err)
+		}
 	})
 }
 

@@ -17,8 +17,12 @@ import (
 	"github.com/steadyfleet/steady/internal/wire"
 )
 
-func (h *Handler) fleet(ctx context.Context, _ *none) (operator.Fleet, error) {
-	f, err := h.c.Hosts(ctx)
+func (h *Handler) fleet(ctx context.Context, in *AtRecord) (operator.Fleet, error) {
+	c, err := h.at(ctx, in)
+	if err != nil {
+		return operator.Fleet{}, err
+	}
+	f, err := c.Hosts(ctx)
 	return fleetOf(f), err
 }
 
@@ -36,6 +40,7 @@ func fleetOf(f plan.Fleet) operator.Fleet {
 }
 
 type hostListIn struct {
+	AtRecord
 	Search  string   `query:"search" maxLength:"63" doc:"A part of the name"`
 	Channel string   `query:"channel" maxLength:"63"`
 	Tags    []string `query:"tag,explode" maxItems:"16" doc:"Hosts with all of these tags"`
@@ -61,17 +66,21 @@ func (h *Handler) hostList(ctx context.Context, in *hostListIn) (page operator.H
 			return page, wire.Refuse(wire.ErrInvalid, "%q is no state of a host", s)
 		}
 	}
-	var of *rollout.Manifest
-	if in.Rollout != "" {
-		if of, err = h.manifestOf(ctx, in.Rollout); err != nil {
-			return page, err
-		}
-	}
-	f, err := h.c.Hosts(ctx)
+	c, err := h.at(ctx, &in.AtRecord)
 	if err != nil {
 		return page, err
 	}
-	roster := h.c.Roster()
+	var of *rollout.Manifest
+	if in.Rollout != "" {
+		if of, err = h.manifestOf(ctx, c, in.Rollout); err != nil {
+			return page, err
+		}
+	}
+	f, err := c.Hosts(ctx)
+	if err != nil {
+		return page, err
+	}
+	roster := c.Roster()
 	picked := in.pick(f, roster, of)
 	in.order(f, picked)
 	page = operator.HostPage{Total: len(picked), Offset: in.Offset}
@@ -80,17 +89,17 @@ func (h *Handler) hostList(ctx context.Context, in *hostListIn) (page operator.H
 	for _, i := range picked {
 		names = append(names, f.Names[i])
 	}
-	page.Hosts, err = h.hostRows(ctx, roster, func(*plan.State) []string { return names })
+	page.Hosts, err = h.hostRows(ctx, c, roster, func(*plan.State) []string { return names })
 	return page, err
 }
 
 // manifestOf returns the manifest of a rollout, over ones and ones that wait included.
-func (h *Handler) manifestOf(ctx context.Context, id string) (*rollout.Manifest, error) {
+func (h *Handler) manifestOf(ctx context.Context, c source, id string) (*rollout.Manifest, error) {
 	var d digest.Digest
-	err := h.c.View(ctx, func(s *plan.State) {
+	err := c.View(ctx, func(s *plan.State) {
 		if r := s.Find(id); r != nil {
 			d = r.Manifest
-		} else if w, waits := h.c.Explain(s).FindQueued(id); waits {
+		} else if w, waits := c.Explain(s).FindQueued(id); waits {
 			d = w.Manifest
 		} else if row, pruned := s.FindPruned(id); pruned {
 			d = row.Manifest

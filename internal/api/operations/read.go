@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/steadyfleet/steady/internal/api/operator"
-	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/gate"
@@ -16,22 +15,17 @@ import (
 	"github.com/steadyfleet/steady/internal/core/host"
 	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/core/prose"
-	"github.com/steadyfleet/steady/internal/core/rollout"
 	"github.com/steadyfleet/steady/internal/core/server"
 	"github.com/steadyfleet/steady/internal/wire"
 )
 
 type hostPath struct {
+	AtRecord
 	Host string `path:"host" maxLength:"63"`
 }
 
 type idPath struct {
 	ID string `path:"id" maxLength:"64"`
-}
-
-type rolloutPath struct {
-	Rollout string `path:"rollout" maxLength:"200"`
-	Members string `query:"members" enum:"all,none" default:"all" doc:"Whether its hosts are listed; host-list cuts and sorts them"`
 }
 
 func (h *Handler) reading() {
@@ -49,23 +43,28 @@ func (h *Handler) reading() {
 	add(h, get("list-events", "/events", "Read the log"), viewing, h.events)
 	add(h, get("list-overrides", "/overrides", "The signed overrides in force"), viewing, h.overrides)
 	add(h, get("show-override", "/overrides/{id}", "One signed override in force, with what was signed"), viewing, h.override)
+	add(h, get("history-marks", "/history/marks", "The first and the last record of the log, and those that matter between them"), viewing, h.timeline)
 	add(h, get("reference", "/reference", "What every status means, and what to do"), viewing, h.reference)
 	add(h, get("list-tokens", "/tokens", "List the operators' tokens"), admin, h.tokens)
 	add(h, get("enrolment", "/enrolment", "What a new host begins with"), viewing, h.enrolment)
 }
 
-func (h *Handler) status(ctx context.Context, _ *none) (operator.Status, error) {
-	head, root := h.c.Head(), h.c.Root()
-	out := operator.Status{Fleet: h.c.Fleet(), Version: h.c.Version(), Seq: head.Seq, Term: head.Term, Now: h.c.Now(), SafeMode: h.c.SafeMode(), Root: operator.RootInfo{Version: root.Version, Epoch: root.Epoch, Expires: root.Expires}, Warnings: []string{}, Channels: []operator.ChannelState{}}
-	roster := h.c.Roster()
-	err := h.c.View(ctx, func(s *plan.State) {
+func (h *Handler) status(ctx context.Context, in *AtRecord) (operator.Status, error) {
+	c, err := h.at(ctx, in)
+	if err != nil {
+		return operator.Status{}, err
+	}
+	head, root := c.Head(), c.Root()
+	out := operator.Status{Fleet: h.c.Fleet(), Seq: head.Seq, Term: head.Term, Now: c.Now(), SafeMode: c.SafeMode(), Root: operator.RootInfo{Version: root.Version, Epoch: root.Epoch, Expires: root.Expires}, Warnings: []string{}, Channels: []operator.ChannelState{}}
+	roster := c.Roster()
+	err = c.View(ctx, func(s *plan.State) {
 		out.Release = operator.ReleaseInfo{Version: s.Release.Version, Ref: s.Release.Ref, AcceptedAt: s.Release.At,
 			TimestampAt: s.Timestamp.IssuedAt, RootVersion: s.Root.Version}
-		out.Hosts, out.Health = countHosts(s, roster), fleetHealth(s, h.c.Totals(s))
-		out.Hosts.Versions = h.c.AgentVersions()
+		out.Hosts, out.Health = countHosts(s, roster), fleetHealth(s, c.Totals(s))
+		out.Hosts.Versions = c.AgentVersions()
 		for _, name := range s.ChannelNames() {
 			ch := channelState(s, s.Channels[name])
-			ch.Health = rolloutHealth(s.Rollouts[s.Channels[name].Latest], func(host string) health.Assessment { return h.c.Assess(s, host) })
+			ch.Health = rolloutHealth(s.Rollouts[s.Channels[name].Latest], func(host string) health.Assessment { return c.Assess(s, host) })
 			out.Channels = append(out.Channels, ch)
 		}
 		if names, newest := s.LackedRelease(); len(names) > 0 {
@@ -73,10 +72,11 @@ func (h *Handler) status(ctx context.Context, _ *none) (operator.Status, error) 
 				prose.Count(len(names), "host")+prose.Verb(len(names), " runs", " run"), newest.Version, prose.Names(names, 5)))
 		}
 	})
-	if err == nil {
-		out.Sources, err = h.sources(ctx, nil)
+	if err != nil || in.At != 0 {
+		return out, err
 	}
-	if err == nil {
+	out.Version = h.c.Version()
+	if out.Sources, err = h.sources(ctx, nil); err == nil {
 		out.Expiries, err = h.c.Expiries(ctx)
 	}
 	for i := range out.Expiries {
@@ -166,19 +166,19 @@ func (h *Handler) quarantine(ctx context.Context, _ *none) ([]operator.Quarantin
 
 func (h *Handler) hosts(ctx context.Context, _ *none) ([]operator.Host, error) {
 	roster := h.c.Roster()
-	return h.hostRows(ctx, roster, func(s *plan.State) []string { return hostNames(s, roster) })
+	return h.hostRows(ctx, h.c, roster, func(s *plan.State) []string { return hostNames(s, roster) })
 }
 
 // hostRows sums up the hosts of a list.
-func (h *Handler) hostRows(ctx context.Context, roster map[string]fleet.RosterHost, list func(*plan.State) []string) ([]operator.Host, error) {
+func (h *Handler) hostRows(ctx context.Context, c source, roster map[string]fleet.RosterHost, list func(*plan.State) []string) ([]operator.Host, error) {
 	var out []operator.Host
 	var past []opened
-	err := h.c.View(ctx, func(s *plan.State) {
+	err := c.View(ctx, func(s *plan.State) {
 		past = openedIn(s)
-		names, owed := list(s), h.c.RestoreWait().Owed
+		names, owed := list(s), c.RestoreWait().Owed
 		out = make([]operator.Host, 0, len(names))
 		for _, name := range names {
-			row := hostRow(s, name, roster, h.c.Assess(s, name).Status)
+			row := hostRow(s, name, roster, c.Assess(s, name).Status)
 			if i, owes := slices.BinarySearchFunc(owed, name, func(o server.Owed, name string) int { return strings.Compare(o.Host, name) }); owes {
 				row.Owed = &owed[i]
 			}
@@ -187,14 +187,14 @@ func (h *Handler) hostRows(ctx context.Context, roster map[string]fleet.RosterHo
 	})
 	h.nameReleases(past, out)
 	for i := range out {
-		h.introduce(&out[i])
+		introduce(c, &out[i])
 	}
 	return out, err
 }
 
 // introduce adds what the host's agent said of itself.
-func (h *Handler) introduce(row *operator.Host) {
-	if s := h.c.Sample(row.Name); s != nil {
+func introduce(c source, row *operator.Host) {
+	if s := c.Sample(row.Name); s != nil {
 		row.AgentVersion, row.Server, row.Accepted = s.AgentVersion, s.Server, s.Resolved
 	}
 }
@@ -302,24 +302,28 @@ func hostRow(s *plan.State, name string, roster map[string]fleet.RosterHost, sta
 
 func (h *Handler) host(ctx context.Context, in *hostPath) (operator.HostDetail, error) {
 	var out operator.HostDetail
+	c, err := h.at(ctx, &in.AtRecord)
+	if err != nil {
+		return out, err
+	}
 	var failed error
 	var past []opened
-	roster := h.c.Roster()
-	err := h.c.View(ctx, func(s *plan.State) {
+	roster := c.Roster()
+	err = c.View(ctx, func(s *plan.State) {
 		past = openedIn(s)
 		rec := s.Hosts[in.Host]
 		if _, declared := roster[in.Host]; rec == nil && !declared {
 			failed = unknownHost(in.Host)
 			return
 		}
-		out.Host = hostRow(s, in.Host, roster, h.c.Assess(s, in.Host).Status)
+		out.Host = hostRow(s, in.Host, roster, c.Assess(s, in.Host).Status)
 		if rec == nil {
 			out.Why = notEnrolled(in.Host)
 			return
 		}
 		out.Seq, out.CertSerial, out.CertExpires, out.Probes = rec.Seq, rec.Serial, rec.NotAfter, rec.Probes()
 		var a *plan.Answer
-		if a, failed = h.c.Explain(s).Why(in.Host); failed == nil {
+		if a, failed = c.Explain(s).Why(in.Host); failed == nil {
 			out.Why = *a
 		}
 	})
@@ -328,11 +332,11 @@ func (h *Handler) host(ctx context.Context, in *hostPath) (operator.HostDetail, 
 	}
 	row := []operator.Host{out.Host}
 	h.nameReleases(past, row)
-	h.introduce(&row[0])
+	introduce(c, &row[0])
 	if row[0].RenamedFrom != "" && row[0].Presence == gate.NeverEnrolled {
 		out.Why.Message = h.toRename(&row[0])
 	}
-	out.Host, out.LastSeen = row[0], h.c.LastSeen(in.Host)
+	out.Host, out.LastSeen = row[0], c.LastSeen(in.Host)
 	return out, err
 }
 
@@ -351,123 +355,6 @@ func notEnrolled(name string) plan.Answer {
 func (h *Handler) why(ctx context.Context, in *hostPath) (plan.Answer, error) {
 	detail, err := h.host(ctx, in)
 	return detail.Why, err
-}
-
-func rolloutRow(s *plan.State, r *rollout.Rollout, now clock.Instant) operator.Rollout {
-	row := operator.Rollout{Name: r.Name, Channel: r.Channel, Ref: r.Ref, Manifest: r.Manifest, Phase: string(r.Phase),
-		Status: plan.Status(r), Reason: r.Reason, OpenedAt: r.OpenedAt, EndedAt: r.EndedAt}
-	if b := plan.FirstBlock(s, r, now); b != nil {
-		row.Blocked = b.Message
-	}
-	return row
-}
-
-func queuedRow(w plan.Queued) operator.Rollout {
-	row := operator.Rollout{Name: w.Rollout, Channel: w.Channel, Ref: strings.TrimPrefix(w.Rollout, w.Channel+"@"), Manifest: w.Manifest,
-		Phase: operator.Queued, Status: operator.Queued, QueuedAt: w.Since}
-	if w.Block != nil {
-		row.Blocked = w.Block.Message
-	}
-	return row
-}
-
-type rolloutsIn struct {
-	All bool `query:"all" doc:"Those that are pruned as well"`
-}
-
-func prunedRow(r plan.PrunedRollout) operator.Rollout {
-	return operator.Rollout{Name: r.Name, Channel: r.Channel, Ref: strings.TrimPrefix(r.Name, r.Channel+"@"), Manifest: r.Manifest,
-		Phase: string(rollout.Pruned), Status: string(rollout.Pruned), Reason: "it ended " + string(r.Phase) + "; the log has the rest",
-		OpenedAt: r.OpenedAt, EndedAt: r.EndedAt}
-}
-
-func (h *Handler) rollouts(ctx context.Context, in *rolloutsIn) ([]operator.Rollout, error) {
-	out := []operator.Rollout{}
-	err := h.c.View(ctx, func(s *plan.State) {
-		for _, w := range h.c.Explain(s).Queued() {
-			out = append(out, queuedRow(w))
-		}
-		for _, d := range slices.Backward(s.Order) {
-			if r := s.Rollouts[d]; r != nil {
-				out = append(out, rolloutRow(s, r, h.c.Now()))
-			}
-		}
-		for i := len(s.Pruned) - 1; i >= 0 && in.All; i-- {
-			out = append(out, prunedRow(s.Pruned[i]))
-		}
-	})
-	return out, err
-}
-
-func (h *Handler) rollout(ctx context.Context, in *rolloutPath) (operator.RolloutDetail, error) {
-	var out operator.RolloutDetail
-	found, roster := false, h.c.Roster()
-	err := h.c.View(ctx, func(s *plan.State) {
-		out = operator.RolloutDetail{Now: h.c.Now(), Waves: []operator.Wave{}, Members: []operator.Member{}}
-		r := s.Find(in.Rollout)
-		if r == nil {
-			if w, waits := h.c.Explain(s).FindQueued(in.Rollout); waits {
-				found, out.Rollout = true, queuedRow(w)
-				if w.Block != nil {
-					out.WaveBlocks = []*gate.Block{w.Block}
-				}
-				return
-			}
-			var row plan.PrunedRollout
-			if row, found = s.FindPruned(in.Rollout); found {
-				out.Rollout = prunedRow(row)
-			}
-			return
-		}
-		found = true
-		out.Rollout, out.Gates = rolloutRow(s, r, h.c.Now()), plan.WaveGates(s, r, h.c.Now())
-		out.WaveBlocks, out.Next = plan.Blocks(out.Gates), h.c.Explain(s).Upcoming(r, maxUpcoming)
-		if r.Plan == nil {
-			return
-		}
-		for i := range r.Waves {
-			out.Waves = append(out.Waves, waveRow(r, i))
-		}
-		for _, b := range s.BudgetsOf(r.Channel) {
-			out.Budgets = append(out.Budgets, operator.Budget{Selector: b.Selector, Max: b.Max, InFlight: b.InFlight})
-		}
-		for i := 0; i < len(r.Members) && in.Members != "none"; i++ {
-			out.Members = append(out.Members, h.member(s, r, i, roster))
-		}
-	})
-	if err == nil && !found {
-		err = unknownRollout(in.Rollout)
-	}
-	return out, err
-}
-
-// maxUpcoming is how many of the hosts that wait a rollout names.
-const maxUpcoming = 10
-
-func (h *Handler) member(s *plan.State, r *rollout.Rollout, i int, roster map[string]fleet.RosterHost) operator.Member {
-	leaf, m := &r.Plan.Leaves[i], &r.Members[i]
-	known := s.Hosts[leaf.Host]
-	out := operator.Member{Host: leaf.Host, Wave: leaf.Wave, Status: m.Status.String(), Online: m.Online, Skipped: r.SkippedMember(i),
-		Presence: presenceOf(leaf.Host, known, roster), Health: h.c.Assess(s, leaf.Host).Status}
-	if known != nil && known.Freeze != nil {
-		out.FrozenUntil = known.Freeze.Until
-	}
-	if out.Progress = s.Progress(r, leaf.Host); out.Progress != nil {
-		out.Unready, out.MoreUnready = h.c.Unfinished(leaf.Host)
-	}
-	return out
-}
-
-func waveRow(r *rollout.Rollout, i int) operator.Wave {
-	n, w := &r.Waves[i], r.Plan.Header.Waves[i]
-	out := operator.Wave{Name: w.Name, Soak: w.Soak, Open: i <= r.Cursor, State: r.WaveState(i), Hosts: n.Members(), Counts: map[string]int{},
-		Failures: n.Failures, Offline: n.Skipped()}
-	for status, count := range n.By {
-		if count > 0 {
-			out.Counts[rollout.Status(status).String()] = count
-		}
-	}
-	return out
 }
 
 func (h *Handler) tokens(ctx context.Context, _ *none) ([]operator.Token, error) {

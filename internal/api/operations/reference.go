@@ -4,8 +4,13 @@ import (
 	"context"
 
 	"github.com/steadyfleet/steady/internal/api/operator"
+	"github.com/steadyfleet/steady/internal/control"
 )
 
 func (h *Handler) reference(context.Context, *none) (operator.Reference, error) {
 	return operator.NewReference(), nil
+}
+
+func (h *Handler) timeline(ctx context.Context, _ *none) (control.Timeline, error) {
+	return h.c.Timeline(ctx)
 }

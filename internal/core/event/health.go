@@ -123,7 +123,7 @@ func (ExpiryWarned) EventType() string  { return "expiry.warned" }
 func (ExpiryCleared) EventType() string { return "expiry.cleared" }
 
 func init() {
-	add(HostDegraded{}, ofHost, notice(warn, "a host is degraded", "resources more probes"))
+	add(HostDegraded{}, ofHost, notice(warn, "a host is degraded", "resources more probes"), mark(1))
 	add(HostRecovered{}, ofHost, notice(info, "a host has recovered", ""))
 	add(HostRetried{}, ofHost)
 	add(SourceFailed{}, about(source))

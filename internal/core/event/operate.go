@@ -152,14 +152,14 @@ func (HostDecommissioned) EventType() string { return "host.decommissioned" }
 func (HostSlotFreed) EventType() string      { return "host.slot_freed" }
 
 func init() {
-	add(WaveForced{}, about(rollout, manifest, signed), decision(warn, "wave promoted by an operator", "rollout wave blocks actor reason"))
-	add(BreakGlassUsed{}, about(rollout, manifest, signed), decision(warn, "every wave is open", "rollout actor reason"))
-	add(RolloutRetried{}, about(rollout, channel, manifest, signed), decision(warn, "rollout tried again", "rollout wave hosts refusing actor reason"))
+	add(WaveForced{}, about(rollout, manifest, signed), decision(warn, "wave promoted by an operator", "rollout wave blocks actor reason"), mark(2))
+	add(BreakGlassUsed{}, about(rollout, manifest, signed), decision(warn, "every wave is open", "rollout actor reason"), mark(3))
+	add(RolloutRetried{}, about(rollout, channel, manifest, signed), decision(warn, "rollout tried again", "rollout wave hosts refusing actor reason"), mark(2))
 	add(RolloutPruned{}, about(rollout, channel, manifest))
-	add(HostFrozen{}, ofHost)
+	add(HostFrozen{}, ofHost, mark(1))
 	add(HostUnfrozen{}, ofHost, decision(info, "host unfrozen", "reason actor"))
-	add(OverrideAccepted{}, about(channel, rollout, manifest, bundle, named, accepted))
+	add(OverrideAccepted{}, about(channel, rollout, manifest, bundle, named, accepted), mark(2))
 	add(ComplianceEvaluated{}, about(channel, rollout, manifest))
-	add(HostDecommissioned{}, ofHost)
+	add(HostDecommissioned{}, ofHost, mark(1))
 	add(HostSlotFreed{}, ofHost, about(rollout), decision(info, "the slot of a decommissioned host is free", "grant reason"))
 }

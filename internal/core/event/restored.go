@@ -33,6 +33,6 @@ func (SafeModeEnded) EventType() string { return "safe_mode.ended" }
 func (LogRestored) EventType() string   { return "log.restored" }
 
 func init() {
-	add(LogRestored{}, ofHost, notice(warn, "the log lacks events that this host was acknowledged; the host sends them again", "from to"))
-	add(SafeModeEnded{}, notice(warn, "safe mode ended by an operator", "actor reason hosts logged acknowledged"))
+	add(LogRestored{}, ofHost, notice(warn, "the log lacks events that this host was acknowledged; the host sends them again", "from to"), mark(2))
+	add(SafeModeEnded{}, notice(warn, "safe mode ended by an operator", "actor reason hosts logged acknowledged"), mark(3))
 }

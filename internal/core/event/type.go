@@ -17,6 +17,7 @@ type row struct {
 	about    []member // what its events are about beside their subject
 	decision bool
 	notice   *Notice
+	mark     int // how much it matters to who looks back
 }
 
 var types = map[string]*row{}
@@ -52,6 +53,18 @@ func decision(level int, message, keys string) func(*row) {
 // notice events are logged.
 func notice(level int, message, keys string) func(*row) {
 	return func(r *row) { r.notice = &Notice{level, message, keys} }
+}
+
+// mark events are found again by who looks back at the log; 3 before 2 before 1.
+func mark(importance int) func(*row) { return func(r *row) { r.mark = importance } }
+
+// Importance is how much events of a type matter to who looks back at the log: 3 before 2 before
+// 1, and 0 not at all.
+func Importance(eventType string) int {
+	if r := types[eventType]; r != nil {
+		return r.mark
+	}
+	return 0
 }
 
 // Notice is how a committed event shows in the server's log.

@@ -384,6 +384,13 @@ export interface ManagedResource {
   verb?: string;
 }
 
+export interface Mark {
+  at: number;
+  seq: number;
+  subject?: Subject;
+  type: string;
+}
+
 export interface Me {
   allowed: string[] | null;
   expires: number;
@@ -483,6 +490,11 @@ export interface Owed {
   acknowledged: number;
   host: string;
   logged: number;
+}
+
+export interface Place {
+  at: number;
+  seq: number;
 }
 
 export interface PlanAnswer {
@@ -764,6 +776,13 @@ export interface Subject {
   name: string;
 }
 
+export interface Timeline {
+  first: Place;
+  last: Place;
+  marks: Mark[] | null;
+  through: number;
+}
+
 export interface Token {
   createdAt?: number;
   expires?: number;
@@ -816,6 +835,7 @@ export interface Answers {
   "enrolment": Enrolment;
   "freeze-host": Frozen;
   "health": unknown;
+  "history-marks": Timeline;
   "hook-release": unknown;
   "host-metrics": HostMetrics;
   "host-orphans": unknown;
@@ -881,6 +901,7 @@ export const routes = {
   "enrolment": ["GET", "/v1/operator/enrolment", "What a new host begins with"],
   "freeze-host": ["POST", "/v1/operator/hosts/{host}/freeze", "Give a host no grants for a while"],
   "health": ["GET", "/healthz", "Whether the process is alive and able; 503 says why not"],
+  "history-marks": ["GET", "/v1/operator/history/marks", "The first and the last record of the log, and those that matter between them"],
   "hook-release": ["POST", "/v1/hooks/release", "Look at the sources of releases now; signed as GitHub, Gitea and Forgejo sign webhooks"],
   "host-metrics": ["GET", "/v1/operator/hosts/{host}/metrics", "Show what a host last reported"],
   "host-orphans": ["GET", "/v1/operator/hosts/{host}/orphans", "List what carries the host's labels and nobody declares, in frames"],

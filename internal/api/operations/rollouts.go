@@ -1,0 +1,146 @@
+package operations
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/steadyfleet/steady/internal/api/operator"
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/core/gate"
+	"github.com/steadyfleet/steady/internal/core/plan"
+	"github.com/steadyfleet/steady/internal/core/rollout"
+)
+
+type rolloutPath struct {
+	AtRecord
+	Rollout string `path:"rollout" maxLength:"200"`
+	Members string `query:"members" enum:"all,none" default:"all" doc:"Whether its hosts are listed; host-list cuts and sorts them"`
+}
+
+func rolloutRow(s *plan.State, r *rollout.Rollout, now clock.Instant) operator.Rollout {
+	row := operator.Rollout{Name: r.Name, Channel: r.Channel, Ref: r.Ref, Manifest: r.Manifest, Phase: string(r.Phase),
+		Status: plan.Status(r), Reason: r.Reason, OpenedAt: r.OpenedAt, EndedAt: r.EndedAt}
+	if b := plan.FirstBlock(s, r, now); b != nil {
+		row.Blocked = b.Message
+	}
+	return row
+}
+
+func queuedRow(w plan.Queued) operator.Rollout {
+	row := operator.Rollout{Name: w.Rollout, Channel: w.Channel, Ref: strings.TrimPrefix(w.Rollout, w.Channel+"@"), Manifest: w.Manifest,
+		Phase: operator.Queued, Status: operator.Queued, QueuedAt: w.Since}
+	if w.Block != nil {
+		row.Blocked = w.Block.Message
+	}
+	return row
+}
+
+type rolloutsIn struct {
+	AtRecord
+	All bool `query:"all" doc:"Those that are pruned as well"`
+}
+
+func prunedRow(r plan.PrunedRollout) operator.Rollout {
+	return operator.Rollout{Name: r.Name, Channel: r.Channel, Ref: strings.TrimPrefix(r.Name, r.Channel+"@"), Manifest: r.Manifest,
+		Phase: string(rollout.Pruned), Status: string(rollout.Pruned), Reason: "it ended " + string(r.Phase) + "; the log has the rest",
+		OpenedAt: r.OpenedAt, EndedAt: r.EndedAt}
+}
+
+func (h *Handler) rollouts(ctx context.Context, in *rolloutsIn) ([]operator.Rollout, error) {
+	out := []operator.Rollout{}
+	c, err := h.at(ctx, &in.AtRecord)
+	if err != nil {
+		return out, err
+	}
+	err = c.View(ctx, func(s *plan.State) {
+		for _, w := range c.Explain(s).Queued() {
+			out = append(out, queuedRow(w))
+		}
+		for _, d := range slices.Backward(s.Order) {
+			if r := s.Rollouts[d]; r != nil {
+				out = append(out, rolloutRow(s, r, c.Now()))
+			}
+		}
+		for i := len(s.Pruned) - 1; i >= 0 && in.All; i-- {
+			out = append(out, prunedRow(s.Pruned[i]))
+		}
+	})
+	return out, err
+}
+
+func (h *Handler) rollout(ctx context.Context, in *rolloutPath) (operator.RolloutDetail, error) {
+	var out operator.RolloutDetail
+	c, err := h.at(ctx, &in.AtRecord)
+	if err != nil {
+		return out, err
+	}
+	found, roster := false, c.Roster()
+	err = c.View(ctx, func(s *plan.State) {
+		out = operator.RolloutDetail{Now: c.Now(), Waves: []operator.Wave{}, Members: []operator.Member{}}
+		r := s.Find(in.Rollout)
+		if r == nil {
+			if w, waits := c.Explain(s).FindQueued(in.Rollout); waits {
+				found, out.Rollout = true, queuedRow(w)
+				if w.Block != nil {
+					out.WaveBlocks = []*gate.Block{w.Block}
+				}
+				return
+			}
+			var row plan.PrunedRollout
+			if row, found = s.FindPruned(in.Rollout); found {
+				out.Rollout = prunedRow(row)
+			}
+			return
+		}
+		found = true
+		out.Rollout, out.Gates = rolloutRow(s, r, c.Now()), plan.WaveGates(s, r, c.Now())
+		out.WaveBlocks, out.Next = plan.Blocks(out.Gates), c.Explain(s).Upcoming(r, maxUpcoming)
+		if r.Plan == nil {
+			return
+		}
+		for i := range r.Waves {
+			out.Waves = append(out.Waves, waveRow(r, i))
+		}
+		for _, b := range s.BudgetsOf(r.Channel) {
+			out.Budgets = append(out.Budgets, operator.Budget{Selector: b.Selector, Max: b.Max, InFlight: b.InFlight})
+		}
+		for i := 0; i < len(r.Members) && in.Members != "none"; i++ {
+			out.Members = append(out.Members, member(c, s, r, i, roster))
+		}
+	})
+	if err == nil && !found {
+		err = unknownRollout(in.Rollout)
+	}
+	return out, err
+}
+
+// maxUpcoming is how many of the hosts that wait a rollout names.
+const maxUpcoming = 10
+
+func member(c source, s *plan.State, r *rollout.Rollout, i int, roster map[string]fleet.RosterHost) operator.Member {
+	leaf, m := &r.Plan.Leaves[i], &r.Members[i]
+	known := s.Hosts[leaf.Host]
+	out := operator.Member{Host: leaf.Host, Wave: leaf.Wave, Status: m.Status.String(), Online: m.Online, Skipped: r.SkippedMember(i),
+		Presence: presenceOf(leaf.Host, known, roster), Health: c.Assess(s, leaf.Host).Status}
+	if known != nil && known.Freeze != nil {
+		out.FrozenUntil = known.Freeze.Until
+	}
+	if out.Progress = s.Progress(r, leaf.Host); out.Progress != nil {
+		out.Unready, out.MoreUnready = c.Unfinished(leaf.Host)
+	}
+	return out
+}
+
+func waveRow(r *rollout.Rollout, i int) operator.Wave {
+	n, w := &r.Waves[i], r.Plan.Header.Waves[i]
+	out := operator.Wave{Name: w.Name, Soak: w.Soak, Open: i <= r.Cursor, State: r.WaveState(i), Hosts: n.Members(), Counts: map[string]int{},
+		Failures: n.Failures, Offline: n.Skipped()}
+	for status, count := range n.By {
+		if count > 0 {
+			out.Counts[rollout.Status(status).String()] = count
+		}
+	}
+	return out
+}

@@ -1,0 +1,260 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/steadyfleet/steady/internal/control/documents"
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/server"
+	"github.com/steadyfleet/steady/internal/store"
+	"github.com/steadyfleet/steady/internal/wire"
+)
+
+const (
+	// pastWaiting bounds the requests that wait for a state of the past.
+	pastWaiting = 16
+	// pastBurst is how long folding takes a processor for itself before it is held to its
+	// share, which is that of the audit.
+	pastBurst = 3 * time.Second
+	// pastFolded is how many states stay folded in memory, and pastUnused how long.
+	pastFolded = 2
+	pastUnused = 5 * time.Minute
+	// decodeWorth is how many records are folded in the time that a kept state takes to decode.
+	decodeWorth = 2000
+)
+
+// past gives the states that the log came to at earlier records. One request folds at a time.
+type past struct {
+	store   store.Store
+	fleet   string
+	library *documents.Library
+	kept    *keptStates
+	turn    chan struct{} // held by who folds, and looks at what follows
+	waiting atomic.Int32
+
+	// What follows is of who has the turn.
+	begun  bool            // the newest snapshot is kept
+	view   *documents.View // the one that was asked for last
+	folded []*folded       // used last at the end
+	unused *time.Timer
+	credit time.Duration // of a processor
+	rested time.Time
+}
+
+// folded is the state at a record.
+type folded struct {
+	head  store.Head
+	at    clock.Instant // of the newest record that has the server's clock
+	state *server.State
+	trust *documents.Trust
+}
+
+func newPast(c Config) *past {
+	p := &past{store: c.Store, fleet: c.Fleet, library: documents.New(c.Store), kept: newKeptStates(c.DataDir), turn: make(chan struct{}, 1), credit: pastBurst, rested: time.Now()}
+	p.unused = time.AfterFunc(pastUnused, p.forget)
+	p.unused.Stop()
+	return p
+}
+
+// forget lets go of the states in memory when nobody asked for a while.
+func (p *past) forget() {
+	p.turn <- struct{}{}
+	p.folded = nil
+	<-p.turn
+}
+
+// at runs read on the state at a record, which it must not change nor keep.
+func (p *past) at(ctx context.Context, seq uint64, read func(*folded) error) error {
+	if p.waiting.Add(1) > pastWaiting {
+		p.waiting.Add(-1)
+		return wire.Refuse(wire.ErrUnavailable, "%d requests wait for a state of the past already; try again", pastWaiting)
+	}
+	defer p.waiting.Add(-1)
+	select {
+	case p.turn <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-p.turn }()
+	p.unused.Reset(pastUnused)
+	base, err := p.store.Base(ctx)
+	if err != nil {
+		return err
+	}
+	if seq < base.Seq {
+		return wire.Refuse(wire.ErrNotFound, "the log was pruned up to record %d", base.Seq)
+	}
+	f, err := p.nearest(ctx, base, seq)
+	if err != nil {
+		return err
+	}
+	if err := p.forward(ctx, f, base, seq); err != nil {
+		return err
+	}
+	return read(f)
+}
+
+// nearest is a state at a record or before it, from where the least is left to fold.
+func (p *past) nearest(ctx context.Context, base store.Head, seq uint64) (*folded, error) {
+	p.folded = slices.DeleteFunc(p.folded, func(f *folded) bool { return f.head.Seq < base.Seq })
+	best := -1
+	for i, f := range p.folded {
+		if f.head.Seq <= seq && (best < 0 || f.head.Seq > p.folded[best].head.Seq) {
+			best = i
+		}
+	}
+	if err := p.begin(ctx); err != nil {
+		return nil, err
+	}
+	from, known, err := p.kept.before(ctx, p.store, base, seq)
+	if err != nil {
+		return nil, err
+	}
+	if best >= 0 && (!known || p.folded[best].head.Seq+decodeWorth >= from.Through.Seq) {
+		f := p.folded[best]
+		p.folded = append(slices.Delete(p.folded, best, best+1), f)
+		return f, nil
+	}
+	if known {
+		from, err = p.kept.load(from)
+	} else {
+		from, err = documents.Begin(ctx, p.store)
+	}
+	f := &folded{head: from.Through}
+	if err == nil {
+		f.state, f.trust, err = from.Fold(p.library)
+	}
+	if err != nil && known { // it is made again
+		if err := p.kept.drop(from.Through); err != nil {
+			return nil, err
+		}
+		return p.nearest(ctx, base, seq)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if f.at, err = committed(ctx, p.store, base, f.head.Seq); err != nil {
+		return nil, err
+	}
+	if p.folded = append(p.folded, f); len(p.folded) > pastFolded {
+		p.folded = slices.Delete(p.folded, 0, 1)
+	}
+	return f, nil
+}
+
+// viewOf projects a state. The roster that the last one had is not read again.
+func (p *past) viewOf(f *folded) (*documents.View, error) {
+	old := p.view
+	if f.state.Plan.Release.Roster == "" {
+		old = nil // of a later record
+	}
+	v, err := f.trust.View(p.fleet, f.state.Plan, old)
+	if err == nil {
+		p.view = v
+	}
+	return v, err
+}
+
+// begin keeps the newest snapshot of the state, from which the last records are near.
+func (p *past) begin(ctx context.Context) error {
+	if p.begun {
+		return nil
+	}
+	p.begun = true
+	snap, err := p.store.LatestSnapshot(ctx)
+	if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrCorrupt) || snap.Format != documents.StateFormat || !p.kept.wants(snap.At.Seq, 1) {
+		return nil // the log has it all
+	}
+	if err != nil {
+		return err
+	}
+	return p.kept.keep(documents.Checkpoint{Through: snap.At, State: snap.Body})
+}
+
+// forward folds the records up to one into a state. What was folded when it ends early stays.
+func (p *past) forward(ctx context.Context, f *folded, base store.Head, seq uint64) error {
+	const page = 1000
+	for f.head.Seq < seq {
+		records, err := p.store.Read(ctx, f.head.Seq, int(min(page, seq-f.head.Seq)))
+		if err != nil {
+			return err
+		}
+		if len(records) == 0 {
+			return wire.Refuse(wire.ErrNotFound, "the log ends with record %d", f.head.Seq)
+		}
+		start := time.Now()
+		head, err := store.Verify(f.head, records)
+		for i := range records {
+			if err == nil {
+				err = f.state.Apply(records[i].Entry)
+			}
+			if records[i].HostSeq == 0 {
+				f.at = records[i].At
+			}
+		}
+		if err != nil {
+			p.folded = nil
+			return fmt.Errorf("fold the log to record %d: %w", seq, err)
+		}
+		f.head = head
+		if err := p.keep(ctx, base, f); err != nil {
+			return err
+		}
+		if err := p.rest(ctx, time.Since(start)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keep keeps the state of a record that was folded on the way, if none is kept near it.
+func (p *past) keep(ctx context.Context, base store.Head, f *folded) error {
+	end, err := p.store.Head(ctx)
+	if err != nil || !p.kept.wants(f.head.Seq, max(keptApart, (end.Seq-base.Seq)/keptMost)) {
+		return err
+	}
+	c := documents.Checkpoint{Through: f.head}
+	if c.State, err = f.state.Snapshot(); err != nil {
+		return err
+	}
+	return p.kept.keep(c)
+}
+
+// rest waits until what was spent of a processor is within the share.
+func (p *past) rest(ctx context.Context, spent time.Duration) error {
+	now := time.Now()
+	p.credit, p.rested = min(pastBurst, p.credit+now.Sub(p.rested)/auditShare)-spent, now
+	if p.credit >= 0 {
+		return nil
+	}
+	select {
+	case <-time.After(-p.credit * auditShare):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// committed is when the newest record up to one was committed: a host's own has another clock.
+func committed(ctx context.Context, log store.Log, base store.Head, seq uint64) (clock.Instant, error) {
+	const page = 100
+	for seq > base.Seq {
+		from := max(base.Seq, seq-min(seq, page))
+		records, err := log.Read(ctx, from, int(seq-from))
+		if err != nil {
+			return 0, err
+		}
+		for _, r := range slices.Backward(records) {
+			if r.HostSeq == 0 {
+				return r.At, nil
+			}
+		}
+		seq = from
+	}
+	return 0, nil
+}
