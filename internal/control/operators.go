@@ -53,10 +53,8 @@ func (c *Control) Operator(secret string) (Operator, error) {
 	now := c.now()
 	switch {
 	case !ok:
-		return Operator{}, wire.Refuse(wire.ErrForbidden, "the operator token or session is not known to this server, or was revoked; "+
+		return Operator{}, wire.Refuse(wire.ErrForbidden, "the operator token is not known to this server, or was revoked; "+
 			"an admin makes another with steady operator create NAME, or whoever owns the server's data folder with steady server recover-admin --data DATA")
-	case b.token.Expired(now) && b.Session():
-		return Operator{}, wire.Refuse(wire.ErrForbidden, "the session ended at %s; log in again, steady ui opens the page", b.Expires)
 	case b.token.Expired(now):
 		return Operator{}, wire.Refuse(wire.ErrForbidden, "operator token %s (%s) ended at %s; "+
 			"an admin makes another with steady operator create %[1]s --role %[4]s, or whoever owns the server's data folder with steady server recover-admin --data DATA",

@@ -56,10 +56,12 @@ func (h *Handler) caller(r *http.Request) (control.Operator, *huma.ErrorModel) {
 		return control.Operator{}, refused(http.StatusUnauthorized, "an operator token is needed, Authorization: Bearer TOKEN, or a session: steady ui opens one")
 	}
 	who, err := h.c.Operator(secret)
-	if err != nil {
+	switch {
+	case err != nil && session:
+		return control.Operator{}, refused(http.StatusUnauthorized, "the session has ended, or is not known to this server; log in again: steady ui opens the page")
+	case err != nil:
 		return control.Operator{}, refused(http.StatusUnauthorized, err.Error())
-	}
-	if who.Session() != session {
+	case who.Session() != session:
 		return control.Operator{}, refused(http.StatusUnauthorized, "a token is sent as Authorization: Bearer TOKEN, and a session as its cookie")
 	}
 	return who, nil
