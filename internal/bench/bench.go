@@ -31,6 +31,8 @@ type Options struct {
 	// SoakEvery is the least time from one change of a soak to the next. A change also waits
 	// until the server's running audit has read what the one before it left in the log.
 	SoakEvery time.Duration
+	// Viewers is how many look at the fleet in as many changes more; 0 to MaxViewers.
+	Viewers int
 	// KeepLog is how long the server keeps the log; empty is its default.
 	KeepLog string
 	// Idle is how long the fleet at rest is watched, at least 1 s.
@@ -59,10 +61,12 @@ func (o Options) check() error {
 		return fmt.Errorf("%d rounds: expected at least 1", o.Rounds)
 	case o.Soak != 0 && o.Soak < 9:
 		return fmt.Errorf("a soak of %d changes: expected none or at least 9", o.Soak)
+	case o.Viewers < 0 || o.Viewers > MaxViewers:
+		return fmt.Errorf("%d viewers: expected 0 to %d", o.Viewers, MaxViewers)
 	case o.Idle < time.Second:
 		return fmt.Errorf("idle for %s: expected at least 1s", o.Idle)
 	}
-	return files(o.Hosts)
+	return files(o.Hosts + o.Viewers)
 }
 
 // Run measures. Ending ctx ends it early, with an error.
@@ -248,6 +252,9 @@ func (b *bench) changes() error {
 			} else {
 				b.report.Plain.Rounds = append(b.report.Plain.Rounds, m)
 			}
+		}
+		if err := b.viewed(); err != nil {
+			return err
 		}
 	}
 	return nil

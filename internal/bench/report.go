@@ -22,6 +22,7 @@ type Report struct {
 	Policy   Changes   `json:"policy"` // waves and a budget
 	// PolicySeconds is how much longer the median change takes with the policy.
 	PolicySeconds float64 `json:"policySeconds"`
+	Viewed        *Viewed `json:"viewed,omitempty"`
 	Idle          Idle    `json:"idle"`
 	Floor         Floor   `json:"floor"`
 	Soak          *Soak   `json:"soak,omitempty"`
@@ -122,6 +123,9 @@ func (r *Report) finish(c *crowd) {
 	r.Plain.medians()
 	r.Policy.medians()
 	r.PolicySeconds = r.Policy.Seconds - r.Plain.Seconds
+	if r.Viewed != nil {
+		r.Viewed.compare(&r.Plain, r.Hosts)
+	}
 	r.Troubles = Trouble{
 		Errors: c.failures.Load(), Declined: c.declined.Load(), Refused: c.refused.Load(), Repeated: c.repeated.Load(), First: c.noted(),
 	}

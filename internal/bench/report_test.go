@@ -152,6 +152,7 @@ func TestOptionsAreChecked(t *testing.T) {
 		"2 hosts":  {Hosts: 2, Rounds: 1, Idle: time.Second},
 		"0 rounds": {Hosts: 3, Idle: time.Second},
 		"idle for": {Hosts: 3, Rounds: 1},
+		"viewers":  {Hosts: 3, Rounds: 1, Viewers: MaxViewers + 1, Idle: time.Second},
 		"100001":   {Hosts: MaxHosts + 1, Rounds: 1, Idle: time.Second},
 	} {
 		if err := o.check(); err == nil || !strings.Contains(err.Error(), want) {

@@ -46,7 +46,7 @@ func TestRun(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 			defer cancel()
 			r, err := bench.Run(ctx, bench.Options{
-				Hosts: 20, Rounds: 1, Idle: time.Second, Verify: verify,
+				Hosts: 20, Rounds: 1, Viewers: 5, Idle: time.Second, Verify: verify,
 				Progress: func(line string) { t.Log(line) },
 			})
 			testkit.Must(t, err)
@@ -68,6 +68,9 @@ func check(t *testing.T, r *bench.Report, verify bool) {
 	}
 	if len(r.Plain.Rounds) != 1 || len(r.Policy.Rounds) != 1 || !r.Policy.Rounds[0].Policy {
 		t.Errorf("rounds %+v and %+v", r.Plain, r.Policy)
+	}
+	if v := r.Viewed; v == nil || v.Viewers != 5 || len(v.Rounds) != 1 || v.Ratio <= 0 || v.Frames <= 0 || v.Bytes <= 0 {
+		t.Errorf("viewed %+v", v)
 	}
 	if r.Idle.ServerPSS <= 0 || r.Idle.ServerRSS < r.Idle.ServerPSS || r.Enrol.Requests < 40 {
 		t.Errorf("idle %+v, enrolment %+v", r.Idle, r.Enrol)

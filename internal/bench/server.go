@@ -27,6 +27,8 @@ type server struct {
 	url string // for agents
 	ca  []byte // PEM
 	op  *operator.Client
+	// options are those of op.
+	options operator.Options
 	// planned says that it is killed as part of the run.
 	planned atomic.Bool
 }
@@ -74,7 +76,8 @@ func (s *server) connect(line string) error {
 		return fmt.Errorf("the server's operator context: %w", err)
 	}
 	s.url, s.ca = r.Server, []byte(c.CA)
-	s.op, err = operator.NewClient(operator.Options{URL: c.Server, Token: c.Token, ServerCA: s.ca})
+	s.options = operator.Options{URL: c.Server, Token: c.Token, ServerCA: s.ca}
+	s.op, err = operator.NewClient(s.options)
 	return err
 }
 
