@@ -24,6 +24,10 @@ const (
 	// pastFolded is how many states stay folded in memory, and pastUnused how long.
 	pastFolded = 2
 	pastUnused = 5 * time.Minute
+	// pastSteps is about how many bytes of states on the way stay encoded in memory, and pastApart
+	// how many records they are apart at least.
+	pastSteps = 64 << 20
+	pastApart = 2000
 	// decodeWorth is how many records are folded in the time that a kept state takes to decode.
 	decodeWorth = 2000
 )
@@ -41,6 +45,11 @@ type past struct {
 	begun  bool            // the newest snapshot is kept
 	view   *documents.View // the one that was asked for last
 	folded []*folded       // used last at the end
+	// steps are states that were passed on the way back to an earlier record: who goes back
+	// goes on to.
+	steps  []documents.Checkpoint
+	back   bool
+	apart  uint64 // records between two of them
 	unused *time.Timer
 	credit time.Duration // of a processor
 	rested time.Time
@@ -56,6 +65,7 @@ type folded struct {
 
 func newPast(c Config) *past {
 	p := &past{store: c.Store, fleet: c.Fleet, library: documents.New(c.Store), kept: newKeptStates(c.DataDir), turn: make(chan struct{}, 1), credit: pastBurst, rested: time.Now()}
+	p.apart = min(pastApart, c.SnapshotEvery)
 	p.unused = time.AfterFunc(pastUnused, p.forget)
 	p.unused.Stop()
 	return p
@@ -64,7 +74,7 @@ func newPast(c Config) *past {
 // forget lets go of the states in memory when nobody asked for a while.
 func (p *past) forget() {
 	p.turn <- struct{}{}
-	p.folded = nil
+	p.folded, p.steps = nil, nil
 	<-p.turn
 }
 
@@ -89,7 +99,11 @@ func (p *past) at(ctx context.Context, seq uint64, read func(*folded) error) err
 	if seq < base.Seq {
 		return wire.Refuse(wire.ErrNotFound, "the log was pruned up to record %d", base.Seq)
 	}
+	start := time.Now()
 	f, err := p.nearest(ctx, base, seq)
+	if err == nil {
+		err = p.rest(ctx, time.Since(start))
+	}
 	if err != nil {
 		return err
 	}
@@ -102,6 +116,8 @@ func (p *past) at(ctx context.Context, seq uint64, read func(*folded) error) err
 // nearest is a state at a record or before it, from where the least is left to fold.
 func (p *past) nearest(ctx context.Context, base store.Head, seq uint64) (*folded, error) {
 	p.folded = slices.DeleteFunc(p.folded, func(f *folded) bool { return f.head.Seq < base.Seq })
+	p.steps = slices.DeleteFunc(p.steps, func(c documents.Checkpoint) bool { return c.Through.Seq <= base.Seq })
+	p.back = slices.ContainsFunc(p.folded, func(f *folded) bool { return f.head.Seq > seq })
 	best := -1
 	for i, f := range p.folded {
 		if f.head.Seq <= seq && (best < 0 || f.head.Seq > p.folded[best].head.Seq) {
@@ -115,21 +131,28 @@ func (p *past) nearest(ctx context.Context, base store.Head, seq uint64) (*folde
 	if err != nil {
 		return nil, err
 	}
+	for _, c := range p.steps {
+		if c.Through.Seq <= seq && c.Through.Seq > from.Through.Seq {
+			from, known = c, true
+		}
+	}
 	if best >= 0 && (!known || p.folded[best].head.Seq+decodeWorth >= from.Through.Seq) {
 		f := p.folded[best]
 		p.folded = append(slices.Delete(p.folded, best, best+1), f)
 		return f, nil
 	}
-	if known {
-		from, err = p.kept.load(from)
-	} else {
+	switch {
+	case !known:
 		from, err = documents.Begin(ctx, p.store)
+	case from.State == nil:
+		from, err = p.kept.load(from)
 	}
 	f := &folded{head: from.Through}
 	if err == nil {
 		f.state, f.trust, err = from.Fold(p.library)
 	}
 	if err != nil && known { // it is made again
+		p.steps = nil
 		if err := p.kept.drop(from.Through); err != nil {
 			return nil, err
 		}
@@ -180,7 +203,7 @@ func (p *past) begin(ctx context.Context) error {
 func (p *past) forward(ctx context.Context, f *folded, base store.Head, seq uint64) error {
 	const page = 1000
 	for f.head.Seq < seq {
-		records, err := p.store.Read(ctx, f.head.Seq, int(min(page, seq-f.head.Seq)))
+		records, err := p.store.Read(ctx, f.head.Seq, int(min(page, p.apart, seq-f.head.Seq)))
 		if err != nil {
 			return err
 		}
@@ -215,14 +238,30 @@ func (p *past) forward(ctx context.Context, f *folded, base store.Head, seq uint
 // keep keeps the state of a record that was folded on the way, if none is kept near it.
 func (p *past) keep(ctx context.Context, base store.Head, f *folded) error {
 	end, err := p.store.Head(ctx)
-	if err != nil || !p.kept.wants(f.head.Seq, max(keptApart, (end.Seq-base.Seq)/keptMost)) {
+	if err != nil {
 		return err
+	}
+	kept := p.kept.wants(f.head.Seq, max(keptApart, (end.Seq-base.Seq)/keptMost))
+	step := p.back && !slices.ContainsFunc(p.steps, func(c documents.Checkpoint) bool {
+		return max(c.Through.Seq, f.head.Seq)-min(c.Through.Seq, f.head.Seq) < p.apart
+	})
+	if !kept && !step {
+		return nil
 	}
 	c := documents.Checkpoint{Through: f.head}
 	if c.State, err = f.state.Snapshot(); err != nil {
 		return err
 	}
-	return p.kept.keep(c)
+	if step {
+		p.steps = append(p.steps, c)
+		for len(p.steps) > 1 && len(c.State)*len(p.steps) > pastSteps {
+			p.steps = slices.Delete(p.steps, 0, 1)
+		}
+	}
+	if kept {
+		return p.kept.keep(c)
+	}
+	return nil
 }
 
 // rest waits until what was spent of a processor is within the share.
