@@ -4,6 +4,7 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"runtime"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/steadyfleet/steady/internal/api/operator"
 	"github.com/steadyfleet/steady/internal/bench"
 	"github.com/steadyfleet/steady/internal/cli/agentcmd"
 	"github.com/steadyfleet/steady/internal/cli/apply"
@@ -24,6 +26,7 @@ import (
 	"github.com/steadyfleet/steady/internal/cli/term"
 	"github.com/steadyfleet/steady/internal/cli/workspaces"
 	"github.com/steadyfleet/steady/internal/core/prose"
+	"github.com/steadyfleet/steady/internal/core/spec"
 	"github.com/steadyfleet/steady/internal/disk"
 	"github.com/steadyfleet/steady/internal/release/fleetdir"
 	"github.com/steadyfleet/steady/internal/wire"
@@ -180,20 +183,30 @@ hosts, two bundles, waves, a budget and probes, all with comments.`,
 var schemas = []string{"fleet", "bundle"}
 
 func (a *app) schemaCmd() *cobra.Command {
+	names := append(slices.Clone(schemas), spec.Kinds...)
 	return &cobra.Command{
-		Use:     "schema fleet|bundle",
+		Use:     "schema fleet|bundle|KIND",
 		GroupID: command.GroupDeclare,
-		Short:   "Print the JSON Schema of fleet.yaml or bundle.yaml",
+		Short:   "Print the JSON Schema of fleet.yaml, bundle.yaml or a kind of resource",
 		Long: `Prints the JSON Schema by which release build reads a declaration, for editors and
 other programs. An editor with a YAML language server takes it with a first line
-  # yaml-language-server: $schema=fleet.schema.json`,
-		Example:   "  steady schema fleet > fleet.schema.json\n  steady schema bundle",
-		ValidArgs: schemas,
+  # yaml-language-server: $schema=fleet.schema.json
+That of a kind, such as workspace, is of the spec of a resource that steady apply sets.`,
+		Example:   "  steady schema fleet > fleet.schema.json\n  steady schema bundle\n  steady schema workspace",
+		ValidArgs: names,
 		RunE: func(_ *cobra.Command, args []string) error {
-			if !slices.Contains(schemas, args[0]) {
-				return exit.Badf("there is no schema %q: expected %s%s", args[0], prose.Either(schemas), prose.DidYouMean(args[0], schemas))
+			if !slices.Contains(names, args[0]) {
+				return exit.Badf("there is no schema %q: expected %s%s", args[0], prose.Either(names), prose.DidYouMean(args[0], names))
 			}
-			_, err := a.Out.Write(fleetdir.SchemaJSON(args[0]))
+			text := fleetdir.SchemaJSON(args[0])
+			if s := operator.SchemaOf(args[0]); s != nil {
+				var err error
+				if text, err = json.MarshalIndent(s, "", "  "); err != nil {
+					return err
+				}
+				text = append(text, '\n')
+			}
+			_, err := a.Out.Write(text)
 			return err
 		},
 	}

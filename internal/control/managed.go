@@ -60,11 +60,19 @@ type HostState struct {
 	Health  *health.Host
 }
 
-// ViewHost runs read on what is kept of a host, under the rules of View.
-func (c *Control) ViewHost(ctx context.Context, host string, read func(HostState)) error {
+// ViewHosts runs read on what is kept of each of the hosts that names returns, under the
+// rules of View.
+func (c *Control) ViewHosts(ctx context.Context, names func(*plan.State) []string, read func(host string, s HostState)) error {
 	return c.View(ctx, func(s *plan.State) {
-		read(HostState{s.Hosts[host], c.state.Managed.Hosts[host], c.state.Health.Hosts[host]})
+		for _, host := range names(s) {
+			read(host, HostState{s.Hosts[host], c.state.Managed.Hosts[host], c.state.Health.Hosts[host]})
+		}
 	})
+}
+
+// ViewHost is ViewHosts for one host.
+func (c *Control) ViewHost(ctx context.Context, host string, read func(HostState)) error {
+	return c.ViewHosts(ctx, func(*plan.State) []string { return []string{host} }, func(_ string, s HostState) { read(s) })
 }
 
 // Target returns a host as the newest release declares it.

@@ -39,6 +39,9 @@ const (
 
 const frameHeader = 5 // type and length, big-endian
 
+// MaxFrameSize bounds a frame with its header, in bytes.
+const MaxFrameSize = frameHeader + MaxFrame
+
 // Frame is one piece of a stream: a byte for its type, four for its length, and
 // the payload.
 type Frame struct {

@@ -4,17 +4,10 @@ import (
 	"context"
 	"net/http"
 	"slices"
-	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/steadyfleet/steady/internal/api/operator"
-	"github.com/steadyfleet/steady/internal/control"
-	"github.com/steadyfleet/steady/internal/core/digest"
-	"github.com/steadyfleet/steady/internal/core/event"
-	"github.com/steadyfleet/steady/internal/core/fleet"
-	"github.com/steadyfleet/steady/internal/core/health"
-	"github.com/steadyfleet/steady/internal/core/host"
 	"github.com/steadyfleet/steady/internal/core/managed"
 	"github.com/steadyfleet/steady/internal/wire"
 )
@@ -58,6 +51,8 @@ func (h *Handler) managing() {
 	add(h, op("tune-host", http.MethodPatch, "/settings", "Change a host's settings"), operating, h.tune)
 	do(h, op("retry-host", http.MethodPost, "/retry", "Have a host try again what it gave up"), operating, h.retry)
 	add(h, op("host-metrics", http.MethodGet, "/metrics", "Show what a host last reported"), viewing, h.hostMetrics)
+	add(h, get("page-resources", "/resource-list", "List a page of the resources of all hosts that filters leave, sorted"), viewing, h.resourceList)
+	add(h, get("show-schema", "/schema/{kind}", "The JSON Schema of a kind of resource"), viewing, h.schema)
 	add(h, op("plan-resource", http.MethodPost, "/plan", "Ask a host what setting a resource would do"), operating, h.plan)
 }
 
@@ -107,103 +102,6 @@ func (h *Handler) managedResource(ctx context.Context, in *ResourcePath) (operat
 		err = notManaged(in.Host, in.Kind, in.Name)
 	}
 	return out, err
-}
-
-// resources joins what is declared of a host with what it reported.
-func (h *Handler) resources(ctx context.Context, in *hostPath) (out operator.HostResources, err error) {
-	t, err := h.c.Target(ctx, in.Host)
-	if err != nil {
-		return out, err
-	}
-	out.Host, out.Delegation = in.Host, t.Delegation
-	rows := map[string]operator.Resource{}
-	if err := h.declared(ctx, t, rows); err != nil {
-		return out, err
-	}
-	known := t.Declared
-	err = h.c.ViewHost(ctx, in.Host, func(s control.HostState) {
-		if m := s.Managed; m != nil {
-			known = true
-			out.Version, out.Settings = m.Version, operator.HostSettings(m.Settings)
-			for id, e := range m.Entries {
-				if _, clash := rows[id]; !clash {
-					rows[id] = operator.Resource{Kind: e.Kind, Name: e.Name, Layer: event.LayerManaged, Declared: true}
-				}
-			}
-		}
-		if s.Health == nil {
-			return
-		}
-		known = true
-		out.Dropped = s.Health.Dropped
-		for id, reported := range s.Health.Resources {
-			r, ok := rows[id]
-			if !ok {
-				r.Kind, r.Name, _ = strings.Cut(id, "/")
-				r.Layer = reported.Layer
-			}
-			rows[id] = withStatus(r, &reported)
-		}
-	})
-	if err == nil && !known {
-		err = unknownHost(in.Host)
-	}
-	out.Resources = make([]operator.Resource, 0, len(rows))
-	for _, r := range rows {
-		out.Resources = append(out.Resources, r)
-	}
-	slices.SortFunc(out.Resources, func(a, b operator.Resource) int {
-		return strings.Compare(managed.ID(a.Kind, a.Name), managed.ID(b.Kind, b.Name))
-	})
-	return out, err
-}
-
-// withStatus adds what a host reported of a resource.
-func withStatus(r operator.Resource, s *health.Resource) operator.Resource {
-	r.State, r.Phase, r.Reason, r.Message = s.State, s.Phase, s.Reason, s.Message
-	r.Since, r.Attempts, r.NextAttempt, r.Version = s.Since, s.Attempts, s.NextAttempt, s.Version
-	r.Differences = slices.Clone(s.Differences)
-	return r
-}
-
-// declared adds what the bundle declares that a host runs, and what the one does that
-// it is to run next. A bundle that failed on it is none of them, and one that a signed
-// removal takes away.
-func (h *Handler) declared(ctx context.Context, t *managed.Target, rows map[string]operator.Resource) error {
-	var m host.State
-	emptied := false
-	err := h.c.ViewHost(ctx, t.Host, func(s control.HostState) {
-		if s.Plan != nil {
-			m.Phase, m.Current, m.Target = s.Plan.Machine.Phase, s.Plan.Machine.Current, s.Plan.Machine.Target
-			emptied = s.Plan.Leaving != nil && s.Plan.Leaving.Workloads != fleet.Keep
-		}
-	})
-	if err != nil || emptied {
-		return err
-	}
-	failed := (m.Phase == host.Failed || m.Phase == host.Reverted) && m.Target == t.BundleDigest
-	if t.BundleDigest != "" && t.BundleDigest != m.Current && !failed {
-		if err := h.contents(ctx, t.BundleDigest, rows, operator.Resource{Layer: event.LayerBundle, Next: true}); err != nil {
-			return err
-		}
-	}
-	if m.Current == "" {
-		return nil
-	}
-	return h.contents(ctx, m.Current, rows, operator.Resource{Layer: event.LayerBundle, Declared: true})
-}
-
-// contents makes a row like that given for each resource of a bundle.
-func (h *Handler) contents(ctx context.Context, d digest.Digest, rows map[string]operator.Resource, like operator.Resource) error {
-	b, err := h.c.Bundle(ctx, d)
-	if err != nil {
-		return err
-	}
-	for _, id := range b.Resources() {
-		like.Kind, like.Name = id.Kind, id.Name
-		rows[id.String()] = like
-	}
-	return nil
 }
 
 func (h *Handler) retry(ctx context.Context, in *hostIn[operator.RetryRequest]) error {

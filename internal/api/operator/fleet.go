@@ -3,7 +3,6 @@ package operator
 import (
 	"context"
 	"net/url"
-	"strconv"
 
 	"github.com/steadyfleet/steady/internal/core/plan"
 )
@@ -58,20 +57,10 @@ func (c *Client) HostPage(ctx context.Context, q HostQuery) (p HostPage, err err
 }
 
 func (q HostQuery) values() url.Values {
-	v := url.Values{"tag": q.Tags}
+	v := page(map[string]string{"search": q.Search, "channel": q.Channel, "rollout": q.Rollout, "sort": q.Sort}, q.Offset, q.Limit)
+	v["tag"] = q.Tags
 	for _, s := range q.States {
 		v.Add("state", string(s))
-	}
-	for key, text := range map[string]string{"search": q.Search, "channel": q.Channel, "rollout": q.Rollout, "sort": q.Sort} { // order-free: it fills a map
-		if text != "" {
-			v.Set(key, text)
-		}
-	}
-	if q.Offset > 0 {
-		v.Set("offset", strconv.Itoa(q.Offset))
-	}
-	if q.Limit > 0 {
-		v.Set("limit", strconv.Itoa(q.Limit))
 	}
 	return v
 }

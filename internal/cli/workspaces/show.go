@@ -19,11 +19,6 @@ import (
 	"github.com/steadyfleet/steady/internal/core/spec"
 )
 
-type placed struct {
-	Host string `json:"host"`
-	operator.Resource
-}
-
 func (a verbs) listCmd(kind string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "list [HOST...]", Short: "List every " + kind + " of hosts, or of all hosts",
@@ -48,34 +43,20 @@ func (a verbs) listCmd(kind string) *cobra.Command {
 	})))
 }
 
-func list(ctx context.Context, c *operator.Client, kind string, names []string) ([]placed, error) {
-	if len(names) == 0 {
-		all, err := c.Hosts(ctx)
-		if err != nil {
-			return nil, err
-		}
-		for _, h := range all {
-			names = append(names, h.Name)
-		}
-	}
-	var out []placed
-	for _, h := range names {
-		r, err := c.Resources(ctx, h)
-		if err != nil {
-			return nil, err
-		}
-		for _, x := range r.Resources {
-			if x.Kind == kind {
-				out = append(out, placed{h, x})
-			}
+// list asks for the resources of a kind page by page; no hosts are all.
+func list(ctx context.Context, c *operator.Client, kind string, hosts []string) (all []operator.HostResource, err error) {
+	for {
+		p, err := c.ResourcePage(ctx, operator.ResourceQuery{Kind: kind, Hosts: hosts, Offset: len(all), Limit: operator.MaxResourcePage})
+		all = append(all, p.Resources...)
+		if err != nil || len(p.Resources) == 0 || len(all) >= p.Total {
+			return all, err
 		}
 	}
-	return out, nil
 }
 
 // shown is a resource with what is set of it.
 type shown struct {
-	placed
+	operator.HostResource
 	Set *operator.ManagedResource `json:"set,omitempty"` // of the managed layer
 }
 
@@ -97,7 +78,7 @@ func (a verbs) showCmd(kind string) *cobra.Command {
 		if at < 0 {
 			return exit.With(exit.NotFound, fmt.Errorf("host %s has no %s %s; steady %s list %s lists what it has", host, kind, name, kind, host))
 		}
-		s := shown{placed: placed{host, r.Resources[at]}}
+		s := shown{HostResource: operator.HostResource{Host: host, Resource: r.Resources[at]}}
 		if s.Set, err = current(ctx, c, host, kind, name); err != nil {
 			return err
 		}

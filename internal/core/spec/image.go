@@ -27,18 +27,16 @@ const (
 // Image is one image that workspaces run from. Exactly one of Pull, Build and
 // Load says where it comes from.
 type Image struct {
-	Name string `json:"name"`
-	// Ref is how people name it, such as registry.example/app:1; what is not built
-	// needs one. See EngineRef.
-	Ref   string `json:"ref,omitempty"`
-	Pull  *Pull  `json:"pull,omitempty"`
-	Build *Build `json:"build,omitempty"`
-	Load  *Load  `json:"load,omitempty"`
+	Name  string `json:"name"`
+	Ref   string `json:"ref,omitempty" doc:"how people name it, such as registry.example/app:1; what is not built needs one"` // see EngineRef
+	Pull  *Pull  `json:"pull,omitempty" doc:"gets it from a registry"`
+	Build *Build `json:"build,omitempty" doc:"builds it on the host"`
+	Load  *Load  `json:"load,omitempty" doc:"loads it from an archive that the bundle brings"`
 }
 
 // Pull fetches Image.Ref from its registry.
 type Pull struct {
-	Policy   PullPolicy `json:"policy,omitempty"` // empty: missing
+	Policy   PullPolicy `json:"policy,omitempty" enum:"missing,always,never" doc:"by default missing"`
 	Platform string     `json:"platform,omitempty"`
 }
 
@@ -46,11 +44,9 @@ type Pull struct {
 type Build struct {
 	// Context is a tar of the build context; nil for an inline Dockerfile that
 	// needs none.
-	Context *Blob `json:"context,omitempty"`
-	// Inline is the text of a Dockerfile; else Dockerfile is a path in the context,
-	// by default "Dockerfile".
-	Inline     string            `json:"inline,omitempty"`
-	Dockerfile string            `json:"dockerfile,omitempty"`
+	Context    *Blob             `json:"context,omitempty"`
+	Inline     string            `json:"inline,omitempty" doc:"the text of a Dockerfile"`
+	Dockerfile string            `json:"dockerfile,omitempty" doc:"a path in the context, by default Dockerfile"`
 	Target     string            `json:"target,omitempty"`
 	Args       map[string]string `json:"args,omitempty"`
 	Labels     map[string]string `json:"labels,omitempty"`
@@ -59,8 +55,8 @@ type Build struct {
 	ShmSize    int64             `json:"shmSize,omitempty"` // bytes
 	Platform   string            `json:"platform,omitempty"`
 	NoCache    bool              `json:"noCache,omitempty"`
-	Pull       bool              `json:"pull,omitempty"` // ask registries for newer base images
-	Tags       []string          `json:"tags,omitempty"` // further names
+	Pull       bool              `json:"pull,omitempty" doc:"ask registries for newer base images"`
+	Tags       []string          `json:"tags,omitempty" doc:"further names"`
 	// Bases gives the digests of images that the Dockerfile names by tag.
 	Bases   map[string]string `json:"bases,omitempty"`
 	Timeout clock.Duration    `json:"timeout,omitempty"`

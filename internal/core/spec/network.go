@@ -15,7 +15,7 @@ type Network struct {
 	External string `json:"external,omitempty"`
 	// Title names it on the engine, after the host's prefix; empty takes Name.
 	Title      string            `json:"title,omitempty"`
-	Driver     string            `json:"driver,omitempty"` // empty: the engine's default, bridge
+	Driver     string            `json:"driver,omitempty" doc:"by default that of the engine, bridge"`
 	Options    map[string]string `json:"options,omitempty"`
 	Internal   bool              `json:"internal,omitempty"`
 	Attachable bool              `json:"attachable,omitempty"`

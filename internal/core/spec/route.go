@@ -11,18 +11,17 @@ import (
 // Route leads requests of a host name and path to a workspace's port through
 // the agent's own router.
 type Route struct {
-	Name      string `json:"name"`
-	Host      string `json:"host,omitempty"` // empty: any
-	Path      string `json:"path,omitempty"` // prefix; empty: /
-	StripPath bool   `json:"stripPath,omitempty"`
-	Workspace string `json:"workspace"`
-	Port      int    `json:"port"`
-	// TLS names a certificate in the host's own store; empty serves plain HTTP.
-	TLS          string         `json:"tls,omitempty"`
+	Name         string         `json:"name"`
+	Host         string         `json:"host,omitempty" doc:"name of the host that requests are for; by default any"`
+	Path         string         `json:"path,omitempty" doc:"how paths begin; by default /"`
+	StripPath    bool           `json:"stripPath,omitempty"`
+	Workspace    string         `json:"workspace" doc:"the workspace that answers"`
+	Port         int            `json:"port"`
+	TLS          string         `json:"tls,omitempty" doc:"a certificate in the host's own store; by default plain HTTP"`
 	RedirectHTTP bool           `json:"redirectHTTP,omitempty"`
-	MaxBody      int64          `json:"maxBody,omitempty"` // bytes; 0: no limit
+	MaxBody      int64          `json:"maxBody,omitempty" doc:"bytes; 0: no limit"`
 	HeaderWait   clock.Duration `json:"headerWait,omitempty"`
-	ForwardAuth  string         `json:"forwardAuth,omitempty"` // URL
+	ForwardAuth  string         `json:"forwardAuth,omitempty" doc:"URL of the service that is asked about each request"`
 }
 
 func (r *Route) Named() *string { return &r.Name }

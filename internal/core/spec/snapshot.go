@@ -8,14 +8,12 @@ import (
 // each Take; it holds no volume's content and no state of processes.
 type Snapshot struct {
 	Name      string `json:"name"`
-	Workspace string `json:"workspace"`
+	Workspace string `json:"workspace" doc:"the workspace that is captured"`
 	// Ref names the image; empty takes the host's prefix, "snapshot-" and Name.
-	Ref  string `json:"ref,omitempty"`
-	Take int64  `json:"take,omitempty"`
-	// Live does not pause the workspace meanwhile.
-	Live bool `json:"live,omitempty"`
-	// Keep lists environment names that are kept although they may hold secrets.
-	Keep []string `json:"keep,omitempty"`
+	Ref  string   `json:"ref,omitempty"`
+	Take int64    `json:"take,omitempty"`
+	Live bool     `json:"live,omitempty" doc:"does not pause the workspace meanwhile"`
+	Keep []string `json:"keep,omitempty" doc:"environment names that are kept although they may hold secrets"`
 }
 
 func (s *Snapshot) Named() *string { return &s.Name }

@@ -13,7 +13,7 @@ type Volume struct {
 	Name     string            `json:"name"`
 	External string            `json:"external,omitempty"`
 	Title    string            `json:"title,omitempty"`
-	Driver   string            `json:"driver,omitempty"` // empty: local
+	Driver   string            `json:"driver,omitempty" doc:"by default local"`
 	Options  map[string]string `json:"options,omitempty"`
 	Labels   map[string]string `json:"labels,omitempty"`
 }

@@ -27,20 +27,18 @@ const (
 // engine (Title) and storage that survive a replace. Nil pointers and lists are
 // what the image or the engine has; an empty list is none.
 type Workspace struct {
-	Name  string `json:"name"`
-	Title string `json:"title,omitempty"` // on the engine, after the host's prefix; empty: Name
-	// Image names an Image of the same set, or "snapshot/NAME" for a Snapshot.
-	Image string   `json:"image"`
-	State RunState `json:"state,omitempty"`
-	// ReportOnly leaves outside changes alone and reports them.
-	ReportOnly bool   `json:"reportOnly,omitempty"`
-	Update     Update `json:"update"`
+	Name       string   `json:"name"`
+	Title      string   `json:"title,omitempty" doc:"name on the engine, after the host's prefix; by default that of the resource"`
+	Image      string   `json:"image" doc:"the name of an image resource of the host, or snapshot/NAME"`
+	State      RunState `json:"state,omitempty" enum:"running,stopped,once" doc:"by default running; once runs to its end"`
+	ReportOnly bool     `json:"reportOnly,omitempty" doc:"leaves outside changes alone and reports them"`
+	Update     Update   `json:"update"`
 
 	Entrypoint []string          `json:"entrypoint,omitempty"`
 	Command    []string          `json:"command,omitempty"`
-	NoCommand  bool              `json:"noCommand,omitempty"`    // an explicit empty command
-	NoEntry    bool              `json:"noEntrypoint,omitempty"` // an explicit empty entrypoint
-	Env        []Env             `json:"env,omitempty"`          // sorted by name
+	NoCommand  bool              `json:"noCommand,omitempty" doc:"an explicit empty command"`
+	NoEntry    bool              `json:"noEntrypoint,omitempty" doc:"an explicit empty entrypoint"`
+	Env        []Env             `json:"env,omitempty"` // sorted by name
 	WorkingDir string            `json:"workingDir,omitempty"`
 	User       string            `json:"user,omitempty"`
 	GroupAdd   []string          `json:"groupAdd,omitempty"`
@@ -55,48 +53,44 @@ type Workspace struct {
 	StopGrace  *clock.Duration   `json:"stopGrace,omitempty"`
 	Restart    Restart           `json:"restart"`
 	Health     *Health           `json:"health,omitempty"`
-	PostStart  []Hook            `json:"postStart,omitempty"` // in order, after every start
-	PreStop    []Hook            `json:"preStop,omitempty"`   // in order, before a stop
+	PostStart  []Hook            `json:"postStart,omitempty" doc:"in order, after every start"`
+	PreStop    []Hook            `json:"preStop,omitempty" doc:"in order, before a stop"`
 
-	Ports    []Port       `json:"ports,omitempty"`
-	Expose   []string     `json:"expose,omitempty"` // "80/tcp"
-	Mounts   []Mount      `json:"mounts,omitempty"` // sorted by target
-	Contents []Content    `json:"contents,omitempty"`
-	Networks []Attachment `json:"networks,omitempty"` // sorted by network
-	// NetworkMode is bridge, host, none or "workspace:NAME"; empty with Networks.
-	NetworkMode string     `json:"networkMode,omitempty"`
-	Links       []Link     `json:"links,omitempty"` // sorted by alias
-	MAC         string     `json:"mac,omitempty"`
-	DNS         []string   `json:"dns,omitempty"`       // in order
-	DNSSearch   []string   `json:"dnsSearch,omitempty"` // in order
-	DNSOptions  []string   `json:"dnsOptions,omitempty"`
-	ExtraHosts  []string   `json:"extraHosts,omitempty"` // "name:address"
-	Devices     []Device   `json:"devices,omitempty"`
-	DeviceRules []string   `json:"deviceRules,omitempty"`
-	GPUs        []GPU      `json:"gpus,omitempty"`
-	Limits      Limits     `json:"limits"`
-	Security    Security   `json:"security"`
-	Namespaces  Namespaces `json:"namespaces"`
-	Logging     *Logging   `json:"logging,omitempty"`
+	Ports       []Port       `json:"ports,omitempty"`
+	Expose      []string     `json:"expose,omitempty" doc:"such as 80/tcp"`
+	Mounts      []Mount      `json:"mounts,omitempty"` // sorted by target
+	Contents    []Content    `json:"contents,omitempty"`
+	Networks    []Attachment `json:"networks,omitempty"` // sorted by network
+	NetworkMode string       `json:"networkMode,omitempty" doc:"bridge, host, none or workspace:NAME; empty with networks"`
+	Links       []Link       `json:"links,omitempty"` // sorted by alias
+	MAC         string       `json:"mac,omitempty"`
+	DNS         []string     `json:"dns,omitempty"`       // in order
+	DNSSearch   []string     `json:"dnsSearch,omitempty"` // in order
+	DNSOptions  []string     `json:"dnsOptions,omitempty"`
+	ExtraHosts  []string     `json:"extraHosts,omitempty" doc:"name:address"`
+	Devices     []Device     `json:"devices,omitempty"`
+	DeviceRules []string     `json:"deviceRules,omitempty"`
+	GPUs        []GPU        `json:"gpus,omitempty"`
+	Limits      Limits       `json:"limits"`
+	Security    Security     `json:"security"`
+	Namespaces  Namespaces   `json:"namespaces"`
+	Logging     *Logging     `json:"logging,omitempty"`
 
 	Runtime    string            `json:"runtime,omitempty"`
 	Platform   string            `json:"platform,omitempty"`
 	StorageOpt map[string]string `json:"storageOpt,omitempty"`
 	Sysctls    map[string]string `json:"sysctls,omitempty"`
 	Ulimits    []Ulimit          `json:"ulimits,omitempty"`
-	ShmSize    int64             `json:"shmSize,omitempty"` // bytes
+	ShmSize    int64             `json:"shmSize,omitempty" doc:"bytes"`
 
 	DependsOn []Dependency `json:"dependsOn,omitempty"` // sorted by workspace
 }
 
 // Update says how a replacement is carried out and when it is good.
 type Update struct {
-	Order Order `json:"order,omitempty"`
-	// Monitor is how long a new container without healthcheck must run before
-	// the old one goes; 0 takes 5 s.
-	Monitor clock.Duration `json:"monitor,omitempty"`
-	// HealthWait bounds the wait for a healthcheck to pass; 0 takes 2 min.
-	HealthWait clock.Duration `json:"healthWait,omitempty"`
+	Order      Order          `json:"order,omitempty" enum:"stop-first,start-first" doc:"by default what the workspace allows"`
+	Monitor    clock.Duration `json:"monitor,omitempty" doc:"how long a new container without healthcheck must run before the old one goes; 0 takes 5 s"`
+	HealthWait clock.Duration `json:"healthWait,omitempty" doc:"bounds the wait for a healthcheck to pass; 0 takes 2 min"`
 }
 
 // Env is one environment variable: a value, or the name of a secret in the
@@ -128,7 +122,7 @@ type Link struct {
 // Restart is the engine's restart policy: no, always, unless-stopped or
 // on-failure with at most Max tries (0: no bound).
 type Restart struct {
-	Policy string `json:"policy,omitempty"` // empty: no
+	Policy string `json:"policy,omitempty" enum:"no,always,unless-stopped,on-failure" doc:"by default no"`
 	Max    int    `json:"max,omitempty"`
 }
 
@@ -149,9 +143,9 @@ type Health struct {
 type Port struct {
 	HostIP      string `json:"hostIP,omitempty"`
 	HostPort    int    `json:"hostPort,omitempty"`
-	HostPortEnd int    `json:"hostPortEnd,omitempty"` // included
+	HostPortEnd int    `json:"hostPortEnd,omitempty" doc:"included"`
 	Port        int    `json:"port"`
-	Protocol    string `json:"protocol"` // tcp, udp or sctp
+	Protocol    string `json:"protocol" enum:"tcp,udp,sctp"`
 }
 
 // Fixed reports whether the port of the host is one certain port.
@@ -235,23 +229,23 @@ type GPU struct {
 
 // Limits bounds resources; zero and nil leave the engine's default.
 type Limits struct {
-	NanoCPUs          int64        `json:"nanoCPUs,omitempty"`
+	NanoCPUs          int64        `json:"nanoCPUs,omitempty" doc:"a CPU is 1000000000"`
 	CPUShares         int64        `json:"cpuShares,omitempty"`
-	CPUPeriod         int64        `json:"cpuPeriod,omitempty"` // µs
-	CPUQuota          int64        `json:"cpuQuota,omitempty"`  // µs
+	CPUPeriod         int64        `json:"cpuPeriod,omitempty" doc:"µs"`
+	CPUQuota          int64        `json:"cpuQuota,omitempty" doc:"µs"`
 	CPURTPeriod       int64        `json:"cpuRTPeriod,omitempty"`
 	CPURTRuntime      int64        `json:"cpuRTRuntime,omitempty"`
 	CPUSet            string       `json:"cpuSet,omitempty"`
 	CPUMems           string       `json:"cpuMems,omitempty"`
 	CPUCount          int64        `json:"cpuCount,omitempty"`
 	CPUPerMille       int64        `json:"cpuPerMille,omitempty"`
-	Memory            int64        `json:"memory,omitempty"` // bytes, as all below
-	MemoryReservation int64        `json:"memoryReservation,omitempty"`
-	MemorySwap        int64        `json:"memorySwap,omitempty"` // memory and swap; -1: no limit
+	Memory            int64        `json:"memory,omitempty" doc:"bytes"`
+	MemoryReservation int64        `json:"memoryReservation,omitempty" doc:"bytes"`
+	MemorySwap        int64        `json:"memorySwap,omitempty" doc:"bytes of memory and swap; -1: no limit"`
 	Swappiness        *int64       `json:"swappiness,omitempty"`
 	OOMKillDisable    *bool        `json:"oomKillDisable,omitempty"`
 	OOMScoreAdj       int          `json:"oomScoreAdj,omitempty"`
-	PIDs              *int64       `json:"pids,omitempty"` // -1: no limit
+	PIDs              *int64       `json:"pids,omitempty" doc:"-1: no limit"`
 	BlkioWeight       int          `json:"blkioWeight,omitempty"`
 	BlkioDevices      []BlkioLimit `json:"blkioDevices,omitempty"`
 }

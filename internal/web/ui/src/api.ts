@@ -321,6 +321,24 @@ export interface HostPage {
   total: number;
 }
 
+export interface HostResource {
+  attempts?: number;
+  declared: boolean;
+  differences?: Difference[] | null;
+  host: string;
+  kind: string;
+  layer: string;
+  message?: string;
+  name: string;
+  next?: boolean;
+  nextAttempt?: number;
+  phase?: string;
+  reason?: string;
+  since?: number;
+  state?: string;
+  version?: number;
+}
+
 export interface HostResources {
   delegation?: Delegation;
   dropped?: number;
@@ -633,6 +651,12 @@ export interface Resource {
   version?: number;
 }
 
+export interface ResourcePage {
+  offset: number;
+  resources: HostResource[] | null;
+  total: number;
+}
+
 export interface RestoreWait {
   owed: Owed[] | null;
   unheard: string[] | null;
@@ -709,6 +733,18 @@ export interface RootsPushed {
 export interface RouteBounds {
   certificates?: string[] | null;
   hosts?: string[] | null;
+}
+
+export interface Schema {
+  additionalProperties?: unknown;
+  description?: string;
+  enum?: string[] | null;
+  items?: Schema;
+  properties?: Record<string, Schema>;
+  title?: string;
+  type: string;
+  "x-order"?: string[] | null;
+  "x-verbs"?: string[] | null;
 }
 
 export interface SetResource {
@@ -856,6 +892,7 @@ export interface Answers {
   "openapi": unknown;
   "operate-rollout": void;
   "page-hosts": HostPage;
+  "page-resources": ResourcePage;
   "plan-resource": PlanAnswer;
   "promote-wave": void;
   "push-override": OverridePushed;
@@ -878,6 +915,7 @@ export interface Answers {
   "show-override": Override;
   "show-resource": ManagedResource;
   "show-rollout": RolloutDetail;
+  "show-schema": Schema;
   "status": Status;
   "stream-events": unknown;
   "stream-topics": unknown;
@@ -886,6 +924,7 @@ export interface Answers {
   "why-host": Answer;
   "workspace-exec": unknown;
   "workspace-logs": unknown;
+  "workspace-terminal": unknown;
 }
 
 // routes are the operations by their id: method, path, and what it is for.
@@ -922,6 +961,7 @@ export const routes = {
   "openapi": ["GET", "/v1/operator/openapi.json", "This description"],
   "operate-rollout": ["POST", "/v1/operator/rollouts/{rollout}/{verb}", "Pause, resume or cancel a rollout"],
   "page-hosts": ["GET", "/v1/operator/host-list", "List a page of the hosts that filters leave, sorted"],
+  "page-resources": ["GET", "/v1/operator/resource-list", "List a page of the resources of all hosts that filters leave, sorted"],
   "plan-resource": ["POST", "/v1/operator/hosts/{host}/plan", "Ask a host what setting a resource would do"],
   "promote-wave": ["POST", "/v1/operator/rollouts/{rollout}/promote", "Open the next wave of a rollout although a gate blocks it"],
   "push-override": ["POST", "/v1/operator/overrides", "Bring an override that an operator signed"],
@@ -944,6 +984,7 @@ export const routes = {
   "show-override": ["GET", "/v1/operator/overrides/{id}", "One signed override in force, with what was signed"],
   "show-resource": ["GET", "/v1/operator/hosts/{host}/{kind}/{name}", "Show a resource of a host's managed layer"],
   "show-rollout": ["GET", "/v1/operator/rollouts/{rollout}", "Show one rollout with its waves and hosts"],
+  "show-schema": ["GET", "/v1/operator/schema/{kind}", "The JSON Schema of a kind of resource"],
   "status": ["GET", "/v1/operator/status", "Sum up the fleet"],
   "stream-events": ["GET", "/v1/operator/events/stream", "Follow the log as server-sent events"],
   "stream-topics": ["GET", "/v1/operator/stream", "Follow what GET routes of this API answer, each a topic, as server-sent events"],
@@ -952,4 +993,5 @@ export const routes = {
   "why-host": ["GET", "/v1/operator/hosts/{host}/why", "Say why a host has not moved yet"],
   "workspace-exec": ["POST", "/v1/operator/hosts/{host}/workspace/{name}/exec", "Run a command in a workspace, frames both ways"],
   "workspace-logs": ["GET", "/v1/operator/hosts/{host}/workspace/{name}/logs", "Read or follow the log of a workspace, in frames"],
+  "workspace-terminal": ["GET", "/v1/operator/hosts/{host}/workspace/{name}/terminal", "Run a command in a workspace over a WebSocket, a frame each message"],
 } as const;
