@@ -1,5 +1,5 @@
 import { render } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect } from "preact/hooks";
 import { Palette, opened, pages } from "./parts/palette";
 import { Toasts } from "./parts/toast";
 import { FleetPage } from "./pages/fleet";
@@ -12,7 +12,7 @@ import { RolloutsPage } from "./pages/rollouts";
 import { SettingsPage } from "./pages/settings";
 import { ReplayBar } from "./parts/replaybar";
 import { url } from "./router";
-import { Login, enter, leave, me } from "./session";
+import { Login, enter, leave, me, refused } from "./session";
 import { connection, replayed, seq, signedOut } from "./stream";
 import { learn } from "./words";
 import "./style.css";
@@ -68,9 +68,11 @@ function Frame() {
 }
 
 function App() {
-  const [refused, setRefused] = useState("");
   useEffect(() => {
-    enter().then(setRefused, (e) => setRefused((e as Error).message));
+    enter().catch((e: Error) => {
+      refused.value = e.message;
+      me.value = null;
+    });
   }, []);
   useEffect(() => {
     if (signedOut.value > 0) me.value = null;
@@ -78,8 +80,8 @@ function App() {
   useEffect(() => {
     if (me.value) learn();
   }, [me.value]);
-  if (me.value === undefined) return refused ? <Login refused={refused} /> : <p class="dim" aria-busy="true">Loading…</p>;
-  return me.value === null ? <Login refused={refused} /> : <Frame />;
+  if (me.value === undefined) return <p class="dim" aria-busy="true">Loading…</p>;
+  return me.value === null ? <Login /> : <Frame />;
 }
 
 render(<App />, document.getElementById("app")!);

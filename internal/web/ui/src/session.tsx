@@ -1,20 +1,14 @@
 import { signal } from "@preact/signals";
 import { useState } from "preact/hooks";
+import type { Me } from "./api";
 import { type Operation, Refused, request } from "./request";
-
-export interface Me {
-  name: string;
-  role: string;
-  expires?: number;
-  session: boolean;
-  allowed: string[];
-}
+import { go } from "./router";
 
 // me is who looks at the page: undefined until the server has answered, null for nobody.
 export const me = signal<Me | null | undefined>(undefined);
 
 // may reports whether this person's role admits an operation.
-export const may = (id: Operation) => me.value?.allowed.includes(id) ?? false;
+export const may = (id: Operation) => me.value?.allowed?.includes(id) ?? false;
 
 const sessions = "/v1/operator/sessions";
 
@@ -28,20 +22,19 @@ export async function who(): Promise<void> {
   }
 }
 
+// refused is why a one-time link did not log in.
+export const refused = signal("");
+
 // enter uses the one-time code in the address, if there is one.
-export async function enter(): Promise<string> {
+export async function enter(): Promise<void> {
   const code = location.pathname === "/login" ? location.hash.slice(1) : "";
+  if (location.pathname === "/login") go("/", true);
   if (code) {
-    history.replaceState(null, "", "/");
-    try {
-      await request("POST", sessions, { code });
-    } catch (e) {
-      await who();
-      return (e as Error).message;
-    }
+    await request("POST", sessions, { code }).catch((e: Error) => {
+      refused.value = `${e.message}. Another link: steady ui`;
+    });
   }
   await who();
-  return "";
 }
 
 export async function leave(): Promise<void> {
@@ -49,8 +42,8 @@ export async function leave(): Promise<void> {
   me.value = null;
 }
 
-export function Login({ refused }: { refused: string }) {
-  const [error, setError] = useState(refused);
+export function Login() {
+  const [error, setError] = useState("");
   const submit = async (e: SubmitEvent) => {
     e.preventDefault();
     const token = new FormData(e.target as HTMLFormElement).get("token");
@@ -72,7 +65,7 @@ export function Login({ refused }: { refused: string }) {
       <p id="login-help">
         Or run <code>steady ui</code> where your command line works: it opens this page and logs you in.
       </p>
-      {error && <p role="alert" class="error">{error}</p>}
+      {(error || refused.value) && <p role="alert" class="error">{error || refused.value}</p>}
     </main>
   );
 }

@@ -36,7 +36,7 @@ const topics = new Map<string, Topic>();
 
 // connection says whether what the page shows is of now.
 export const connection = signal<"opening" | "live" | "lost">("opening");
-// seq is the newest record of the log that the page shows.
+// seq is a record of the log up to which all that the page shows is known.
 export const seq = signal(0);
 // replayed is the record whose state the page shows instead of today's.
 export const replayed = signal<number | undefined>(undefined);
@@ -87,6 +87,10 @@ function open() {
     const beat = JSON.parse(e.data);
     ahead = beat.now - Date.now();
     hear();
+    requestAnimationFrame(() => {
+      show();
+      seq.value = Math.max(seq.value, beat.seq);
+    });
   });
   s.addEventListener("topic", (e) => {
     hear();
@@ -137,7 +141,6 @@ function show() {
     for (const f of came) {
       const t = topics.get(f.topic);
       if (t) t.answered.value = apply(t.answered.value!, f);
-      seq.value = Math.max(seq.value, f.seq);
     }
   });
 }

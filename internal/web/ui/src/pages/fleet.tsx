@@ -1,5 +1,5 @@
 import type { Rollout, Status as FleetStatus } from "../api";
-import type { Fleet } from "../answers";
+import type { Fleet } from "../api";
 import { Cells } from "../parts/cells";
 import { Command, Empty, Loaded, Section } from "../parts/layout";
 import { Time } from "../parts/time";
@@ -15,18 +15,18 @@ export function FleetPage() {
     <>
       <h1>Fleet {status.value?.fleet}</h1>
       <Loaded of={fleet}>
-        {(f) => f.names.length === 0
+        {({ names, groups, cells, legend }) => !names?.length || !groups || !legend
           ? <Empty>No release was accepted yet, so no host is declared. Begin with <Command line="steady release build" />, sign it and push it.</Empty>
           : (
             <>
               <ul class="legend" aria-label="Hosts by state">
-                {f.legend.filter((l) => l.count > 0).map((l) => (
+                {legend.filter((l) => l.count > 0).map((l) => (
                   <li key={l.code}>
                     <Status kind="members" word={l.state} /> <a href={`/hosts?state=${encodeURIComponent(l.state)}`}>{l.count}<span class="hidden"> hosts are {l.state}</span></a>
                   </li>
                 ))}
               </ul>
-              <Cells fleet={f} />
+              <Cells fleet={{ names, groups, cells, legend }} />
             </>
           )}
       </Loaded>

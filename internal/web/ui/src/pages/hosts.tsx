@@ -1,5 +1,5 @@
 import { useEffect, useState } from "preact/hooks";
-import type { Fleet, HostList } from "../answers";
+import type { Fleet, HostPage } from "../api";
 import { HostTable, PAGE, hostQuery } from "../parts/hosts";
 import { Command, Empty, Loaded } from "../parts/layout";
 import { Pager } from "../parts/table";
@@ -8,7 +8,7 @@ import { useTopic } from "../stream";
 
 // HostsPage lists the hosts. The server filters, sorts and cuts the list.
 export function HostsPage() {
-  const hosts = useTopic<HostList>(`/host-list?${hostQuery({})}`).value;
+  const hosts = useTopic<HostPage>(`/host-list?${hostQuery({})}`).value;
   const fleet = useTopic<Fleet>("/fleet").value.value;
   const [search, setSearch] = useState(parameter("search"));
   useEffect(() => {

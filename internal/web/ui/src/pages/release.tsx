@@ -1,4 +1,4 @@
-import type { HostList } from "../answers";
+import type { HostPage } from "../api";
 import type { QuarantineRow, Status as FleetStatus } from "../api";
 import { HostTable, PAGE, hostQuery } from "../parts/hosts";
 import { Command, Empty, Loaded, Section } from "../parts/layout";
@@ -11,7 +11,7 @@ import { Status } from "../words";
 // ReleasePage is what the newest release asks for, and what it would change on which hosts.
 export function ReleasePage() {
   const status = useTopic<FleetStatus>("/status").value;
-  const hosts = useTopic<HostList>(`/host-list?${hostQuery({ state: "" })}&changes=true`).value;
+  const hosts = useTopic<HostPage>(`/host-list?${hostQuery({ state: "" })}&changes=true`).value;
   const quarantine = useTopic<{ items: QuarantineRow[] | null }>("/quarantine").value;
   return (
     <>

@@ -5,7 +5,7 @@ import { Bar, Command, Gauge, Loaded, Section } from "../parts/layout";
 import { Events } from "../parts/events";
 import { Countdown, Time, span } from "../parts/time";
 import { Verb, because } from "../parts/verb";
-import type { HostList } from "../answers";
+import type { HostPage } from "../api";
 import { Pager } from "../parts/table";
 import { parameter } from "../router";
 import { useTopic } from "../stream";
@@ -26,7 +26,7 @@ export function RolloutPage({ rest }: { rest: string[] }) {
 
 function Detail({ r }: { r: RolloutDetail }) {
   const query = hostQuery({ rollout: r.name, sort: parameter("sort") || "state" });
-  const hosts = useTopic<HostList>(`/host-list?${query}`).value;
+  const hosts = useTopic<HostPage>(`/host-list?${query}`).value;
   return (
     <>
       <p>

@@ -1,11 +1,19 @@
 import { useEffect, useRef, useState } from "preact/hooks";
-import type { Fleet } from "../answers";
+import type { Group, StateCount } from "../api";
 import { go } from "../router";
 import { type Tone, toneOf } from "../words";
 
+// Drawn is the fleet as it is drawn: a letter of cells for each name.
+export interface Drawn {
+  names: string[];
+  groups: Group[];
+  cells: string;
+  legend: StateCount[];
+}
+
 // Cells draws one cell for each host on a canvas: ten thousand elements would take the
 // page's whole time. Each group of hosts begins a row.
-export function Cells({ fleet }: { fleet: Fleet }) {
+export function Cells({ fleet }: { fleet: Drawn }) {
   const canvas = useRef<HTMLCanvasElement>(null);
   const [width, setWidth] = useState(0);
   const [at, setAt] = useState(-1);
@@ -43,14 +51,14 @@ interface Grid {
   columns: number;
   height: number;
   rows: number[]; // the first row of each group
-  groups: Fleet["groups"];
+  groups: Group[];
   at: (x: number, y: number) => number;
 }
 
 const gap = 6; // between groups
 
 // layout finds the largest cells with which the fleet is at most 320 pixels high.
-function layout(groups: Fleet["groups"], width: number): Grid {
+function layout(groups: Group[], width: number): Grid {
   let size = 18;
   let rows: number[] = [];
   let columns = 1;
@@ -78,7 +86,7 @@ function layout(groups: Fleet["groups"], width: number): Grid {
   return { size, columns, height: all * size + Math.max(0, groups.length - 1) * gap, rows, groups, at };
 }
 
-function draw(canvas: HTMLCanvasElement, fleet: Fleet, grid: Grid, width: number, marked: number) {
+function draw(canvas: HTMLCanvasElement, fleet: Drawn, grid: Grid, width: number, marked: number) {
   const ratio = devicePixelRatio || 1;
   canvas.width = width * ratio;
   canvas.height = Math.max(1, grid.height) * ratio;

@@ -1,10 +1,8 @@
-import type { HostList } from "../answers";
+import type { Host } from "../api";
 import { parameter } from "../router";
 import { Status } from "../words";
 import { type Column, Table } from "./table";
 import { Time } from "./time";
-
-type Row = HostList["hosts"][number];
 
 export const PAGE = 50;
 
@@ -18,7 +16,7 @@ export function hostQuery(of: Record<string, string>): string {
   return q.toString();
 }
 
-const columns: Column<Row>[] = [
+const columns: Column<Host>[] = [
   { name: "Host", sort: "name", show: (h) => <a href={`/hosts/${h.name}`}>{h.name}</a> },
   { name: "State", sort: "state", show: (h) => <Status kind="members" word={h.state} /> },
   { name: "Runs", show: (h) => h.runs ?? (h.current ? h.current.slice(0, 19) : "") },
@@ -27,4 +25,4 @@ const columns: Column<Row>[] = [
 ];
 
 // HostTable lists hosts, a line each.
-export const HostTable = ({ hosts }: { hosts: Row[] }) => <Table label="Hosts" columns={columns} rows={hosts} id={(h) => h.name} />;
+export const HostTable = ({ hosts }: { hosts: Host[] | null }) => <Table label="Hosts" columns={columns} rows={hosts ?? []} id={(h) => h.name} />;

@@ -1,9 +1,9 @@
-import { useEffect, useRef, useState } from "preact/hooks";
-import uPlot from "uplot";
-import "uplot/dist/uPlot.min.css";
+import type { FunctionComponent } from "preact";
+import { useEffect, useState } from "preact/hooks";
 import type { HostMetrics } from "../api";
 import { useTopic } from "../stream";
 import { Empty, Loaded } from "./layout";
+import type { Plotted } from "./plot";
 import { Time, span } from "./time";
 
 interface Sample {
@@ -42,7 +42,7 @@ export function Metrics({ host }: { host: string }) {
               {s?.host?.memTotalBytes && <><dt>Memory</dt><dd>{gib(s.host.memTotalBytes - (s.host.memAvailableBytes ?? 0))} of {gib(s.host.memTotalBytes)}</dd></>}
               {(s?.gpus ?? []).map((g, i) => <><dt key={`t${i}`}>GPU {i}</dt><dd key={i}>{g.name} {g.utilPermille !== undefined ? `${g.utilPermille / 10} %` : ""} {g.memTotalBytes ? `${gib(g.memUsedBytes ?? 0)} of ${gib(g.memTotalBytes)}` : ""} {g.temperatureC !== undefined ? `${g.temperatureC} °C` : ""}</dd></>)}
             </dl>
-            {times.length > 1 && <Plot times={times} series={[["Processor %", cpu], ["Memory %", memory]]} />}
+            {times.length > 1 && <Later times={times} series={[["Processor %", cpu], ["Memory %", memory]]} />}
           </>
         )}
     </Loaded>
@@ -51,26 +51,11 @@ export function Metrics({ host }: { host: string }) {
 
 const gib = (bytes: number) => `${(bytes / 2 ** 30).toFixed(1)} GiB`;
 
-// Plot draws series of percentages over time.
-export function Plot({ times, series }: { times: number[]; series: [string, (number | null)[]][] }) {
-  const at = useRef<HTMLDivElement>(null);
-  const plot = useRef<uPlot | undefined>(undefined);
-  const data = [times, ...series.map(([, values]) => values)] as uPlot.AlignedData;
+// Later draws once the library for it, which no other page needs, is there.
+function Later(props: Plotted) {
+  const [Plot, setPlot] = useState<FunctionComponent<Plotted>>();
   useEffect(() => {
-    const style = getComputedStyle(at.current!);
-    const colour = (name: string) => style.getPropertyValue(`--${name}`);
-    const axis = { stroke: colour("dim"), grid: { stroke: colour("line"), width: 1 }, ticks: { stroke: colour("line") } };
-    plot.current = new uPlot({
-      width: at.current!.clientWidth, height: 200, scales: { y: { range: [0, 100] } }, axes: [axis, axis],
-      series: [{}, ...series.map(([label], i) => ({ label, stroke: colour(["busy", "warn", "good", "away"][i]!), width: 2, dash: i % 2 ? [6, 4] : [] }))],
-    }, data, at.current!);
-    const watch = new ResizeObserver(([e]) => plot.current!.setSize({ width: e!.contentRect.width, height: 200 }));
-    watch.observe(at.current!);
-    return () => {
-      watch.disconnect();
-      plot.current!.destroy();
-    };
+    import("./plot").then((m) => setPlot(() => m.Plot));
   }, []);
-  useEffect(() => plot.current!.setData(data), [times]);
-  return <div ref={at} class="plot" role="img" aria-label={series.map(([label, values]) => `${label}: ${values.at(-1)?.toFixed(1) ?? "unknown"}`).join(", ")} />;
+  return Plot ? <Plot {...props} /> : null;
 }

@@ -1,6 +1,6 @@
 import { signal } from "@preact/signals";
 import { useEffect, useRef, useState } from "preact/hooks";
-import type { HostList } from "../answers";
+import type { HostPage } from "../api";
 import { call, request } from "../request";
 import { go } from "../router";
 
@@ -52,7 +52,7 @@ async function find(text: string): Promise<Choice[]> {
   const here: Choice[] = pages.filter(([, name]) => name.toLowerCase().includes(text.toLowerCase())).map(([key, name, to]) => ({ text: `${name} (g ${key})`, to }));
   if (!text) return here;
   const [hosts, rollouts] = await Promise.all([
-    request<HostList>("GET", `/v1/operator/host-list?search=${encodeURIComponent(text)}&limit=${enough}`).catch(() => undefined),
+    request<HostPage>("GET", `/v1/operator/host-list?search=${encodeURIComponent(text)}&limit=${enough}`).catch(() => undefined),
     call("list-rollouts").catch(() => null),
   ]);
   return [
