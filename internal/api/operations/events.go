@@ -41,8 +41,10 @@ func (in *eventsIn) Resolve(ctx huma.Context) []error {
 var _ huma.Resolver = (*eventsIn)(nil)
 
 func eventOf(r *event.Record) operator.Event {
-	return operator.Event{Seq: r.Seq, At: r.At, Term: r.Term, Type: r.Type, Subject: r.Subject,
+	e := operator.Event{Seq: r.Seq, At: r.At, Term: r.Term, Type: r.Type, Subject: r.Subject,
 		Incarnation: r.Incarnation, HostSeq: r.HostSeq, Body: r.Body}
+	e.Message = operator.Message(e)
+	return e
 }
 
 func (h *Handler) events(ctx context.Context, in *eventsIn) (operator.EventPage, error) {

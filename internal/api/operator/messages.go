@@ -298,6 +298,8 @@ type Event struct {
 	Incarnation uint64          `json:"incarnation,omitempty"`
 	HostSeq     uint64          `json:"hostSeq,omitempty"`
 	Body        json.RawMessage `json:"body"`
+	// Message says what it means, as steady events does.
+	Message string `json:"message,omitempty"`
 }
 
 // EventQuery picks events. Events after After, at most Limit (1 to 1000, 100 by

@@ -12,7 +12,6 @@ import (
 
 	"github.com/steadyfleet/steady/internal/api/operator"
 	"github.com/steadyfleet/steady/internal/cli/command"
-	"github.com/steadyfleet/steady/internal/cli/watch"
 	"github.com/steadyfleet/steady/internal/core/clock"
 )
 
@@ -90,7 +89,7 @@ func decisionOf(e operator.Event, r operator.RolloutDetail) decision {
 		Actor   string            `json:"actor"`
 		Budgets map[string]string `json:"budgets"`
 	}
-	d := decision{Seq: e.Seq, At: e.At, Rollout: r.Name, Host: e.Subject.Host(), Transition: e.Type, Reason: watch.Message(e)}
+	d := decision{Seq: e.Seq, At: e.At, Rollout: r.Name, Host: e.Subject.Host(), Transition: e.Type, Reason: operator.Message(e)}
 	if json.Unmarshal(e.Body, &body) != nil {
 		return d
 	}

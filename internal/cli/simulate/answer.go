@@ -5,7 +5,6 @@ import (
 
 	"github.com/steadyfleet/steady/internal/api/operator"
 	"github.com/steadyfleet/steady/internal/cli/term"
-	"github.com/steadyfleet/steady/internal/cli/watch"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/plan"
@@ -142,7 +141,7 @@ func describe(entries []event.Entry) []string {
 		if who == "" {
 			who = "server"
 		}
-		out = append(out, fmt.Sprintf("%s: %s", who, watch.Message(operator.Event{Type: e.Type, Subject: e.Subject, At: e.At, Body: e.Body})))
+		out = append(out, fmt.Sprintf("%s: %s", who, operator.Message(operator.Event{Type: e.Type, Subject: e.Subject, At: e.At, Body: e.Body})))
 	}
 	return out
 }

@@ -16,7 +16,7 @@ func TestWordsOfAPastThatTheLogDidNotSee(t *testing.T) {
 		`{"rollout":"","expected":"","reported":"pending","input":"booted"}`:           "came back pending, which the log does not explain (the agent started)",
 		`{"rollout":"a@b","expected":"soaking","reported":"failed","input":"elapsed"}`: "is failed in a@b where the server expected soaking (time passed)",
 	} {
-		got := Message(operator.Event{Type: "host.mirror_diverged", Subject: event.HostSubject("web-1"), Body: []byte(body)})
+		got := operator.Message(operator.Event{Type: "host.mirror_diverged", Subject: event.HostSubject("web-1"), Body: []byte(body)})
 		if !strings.Contains(got, want) {
 			t.Errorf("%s reads %q", body, got)
 		}
@@ -35,7 +35,7 @@ func TestLinesOfEventsAreOneLine(t *testing.T) {
 // TestFirstStepIsFromPending: a host that never stood anywhere has a name for that.
 func TestFirstStepIsFromPending(t *testing.T) {
 	e := encode(t, 7, "web-1", event.HostStepped{To: host.Activating})
-	if got := Message(e); !strings.HasPrefix(got, "pending -> activating") {
+	if got := operator.Message(e); !strings.HasPrefix(got, "pending -> activating") {
 		t.Errorf("reads %q", got)
 	}
 }
@@ -48,7 +48,7 @@ func TestWordsNameARolloutOnce(t *testing.T) {
 		event.RolloutQueued{Channel: "lab", TargetRef: name, Reason: "r"},
 		event.RolloutDeferred{Channel: "lab", TargetRef: name, BlockedBy: "stable", Reason: "r"},
 	} {
-		if got := Message(encode(t, 1, "", e)); !strings.HasPrefix(got, name+" ") {
+		if got := operator.Message(encode(t, 1, "", e)); !strings.HasPrefix(got, name+" ") {
 			t.Errorf("%s reads %q", e.EventType(), got)
 		}
 	}

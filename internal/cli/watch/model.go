@@ -120,7 +120,7 @@ func (r *Rollout) host(name string) *Host {
 
 // Apply folds one event.
 func (r *Rollout) Apply(e operator.Event) {
-	ev, err := decode(e)
+	ev, err := event.DecodeBody(e.Type, e.Body)
 	if err != nil {
 		return // a newer server's event; what it means comes with Refresh
 	}
@@ -170,7 +170,7 @@ func (h *Host) step(v event.HostStepped) {
 	if v.Cause != "" {
 		h.Message = prose.Failure(string(v.Cause), v.Detail)
 	}
-	p, ok := probeOf(v)
+	p, ok := operator.ProbeOf(v)
 	if !ok {
 		return
 	}

@@ -51,7 +51,7 @@ func Moving(show func(operator.Event) error) func(operator.Event) error {
 // moves reports whether an event moves something: all but the signed heads of
 // the hosts' chains and steps that change no phase and are no probe's.
 func moves(e operator.Event) bool {
-	ev, err := decode(e)
+	ev, err := event.DecodeBody(e.Type, e.Body)
 	if err != nil {
 		return true
 	}
@@ -59,7 +59,7 @@ func moves(e operator.Event) bool {
 	case event.HostHead:
 		return false
 	case event.HostStepped:
-		_, probe := probeOf(v)
+		_, probe := operator.ProbeOf(v)
 		return probe || v.From != v.To
 	}
 	return true
@@ -121,8 +121,8 @@ func Ending(r *Rollout) string {
 	if rollout.Phase(r.Phase) == rollout.Failed {
 		s += "; next: steady rollout resume, retry or cancel " + r.Name
 	}
-	return s + " (" + prose.Join(fmt.Sprintf("%d converged", by[rollout.Converged.String()]), zeroless(by[rollout.AtTarget.String()], "ran the target already"),
-		zeroless(by[rollout.RolledBack.String()], "went back"), zeroless(by[rollout.Broken.String()], "failed")) + ")"
+	return s + " (" + prose.Join(fmt.Sprintf("%d converged", by[rollout.Converged.String()]), prose.Any(by[rollout.AtTarget.String()], "ran the target already"),
+		prose.Any(by[rollout.RolledBack.String()], "went back"), prose.Any(by[rollout.Broken.String()], "failed")) + ")"
 }
 
 // EndMessage says how a rollout ended, by where it stands.
@@ -267,7 +267,7 @@ func below(s term.Screen, h *Host, r *Rollout) (lines []string) {
 		}
 	}
 	for _, u := range h.Unready {
-		lines = append(lines, "        "+s.Paint(term.Busy, "… "+joined(u.Resource+" is "+u.State, u.Message)))
+		lines = append(lines, "        "+s.Paint(term.Busy, "… "+prose.Detailed(u.Resource+" is "+u.State, u.Message)))
 	}
 	if h.MoreUnready > 0 {
 		lines = append(lines, fmt.Sprintf("        … %s more not running yet", prose.Count(h.MoreUnready, "resource")))
@@ -283,10 +283,10 @@ func failingProbe(s term.Screen, h *Host, p Probe, now clock.Instant) string {
 		since = " for " + prose.Span(now.Sub(p.FailingSince))
 	}
 	if p.Observed {
-		return s.Paint(term.Busy, joined("! "+words+since+", only observed", prose.Reason(p.Reason)))
+		return s.Paint(term.Busy, prose.Detailed("! "+words+since+", only observed", prose.Reason(p.Reason)))
 	}
 	if since != "" && h.Progress != nil {
 		since += " of " + h.Progress.SustainedFailure.String()
 	}
-	return s.Paint(term.Bad, joined("✗ "+words+since, prose.Reason(p.Reason)))
+	return s.Paint(term.Bad, prose.Detailed("✗ "+words+since, prose.Reason(p.Reason)))
 }

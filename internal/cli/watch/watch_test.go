@@ -25,12 +25,12 @@ import (
 // TestEveryEventHasWords keeps a new event from showing as raw JSON.
 func TestEveryEventHasWords(t *testing.T) {
 	for _, name := range event.Types() {
-		if got := Message(operator.Event{Type: name, Body: json.RawMessage("{}")}); strings.HasPrefix(got, name) {
+		if got := operator.Message(operator.Event{Type: name, Body: json.RawMessage("{}")}); strings.HasPrefix(got, name) {
 			t.Errorf("%s shows as %q: give it words", name, got)
 		}
 	}
 	unknown := operator.Event{Type: "from.the.future", Body: json.RawMessage(`{"a":1}`)}
-	if got := Message(unknown); got != `from.the.future {"a":1}` {
+	if got := operator.Message(unknown); got != `from.the.future {"a":1}` {
 		t.Errorf("an unknown event shows as %q", got)
 	}
 }

@@ -244,3 +244,19 @@ func distance(a, b string) int {
 	}
 	return row[len(b)]
 }
+
+// Any is a count of something, and nothing where there is none.
+func Any(n int, what string) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d %s", n, what)
+}
+
+// Detailed is a code with its detail, if it has one.
+func Detailed(code, detail string) string {
+	if detail == "" {
+		return code
+	}
+	return code + ": " + detail
+}

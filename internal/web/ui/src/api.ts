@@ -161,6 +161,7 @@ export interface Event {
   body: unknown;
   hostSeq?: number;
   incarnation?: number;
+  message?: string;
   seq: number;
   subject?: Subject;
   term: number;

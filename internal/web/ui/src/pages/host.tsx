@@ -58,8 +58,8 @@ function Strip({ h }: { h: HostDetail }) {
         {phases.map((p, i) => <li key={p} class={i < at ? "done" : i === at ? "here" : ""} aria-current={i === at ? "step" : undefined}>{p}</li>)}
       </ol>
       <dl class="facts">
-        <dt>Came from</dt><dd>{h.runs ?? "nothing that the log knows"}</dd>
-        <dt>Runs</dt><dd class="mono">{h.current || "nothing yet"}</dd>
+        <dt>Release</dt><dd>{h.runs ?? "nothing that the log knows"}</dd>
+        <dt>Bundle</dt><dd class="mono">{h.current || "nothing yet"}</dd>
         <dt>Target</dt><dd class="mono">{h.target === h.current ? "the same" : h.target || "none"}</dd>
         <dt>Rollout</dt><dd>{h.rollout ? <a href={`/rollouts/${h.rollout}`}>{h.rollout}</a> : "none"}</dd>
         <dt>Channel</dt><dd>{h.channel} {(h.tags ?? []).map((t) => <a key={t} class="tag" href={`/hosts?tag=${encodeURIComponent(t)}`}>{t}</a>)}</dd>
@@ -106,7 +106,7 @@ function Resources({ host, r }: { host: string; r: HostResources }) {
     { name: "Drift", show: (x) => (x.differences ?? []).length > 0
       ? <details><summary>{x.differences!.length} differ</summary><ul>{x.differences!.map((d) => <li key={d.field}><code>{d.field}</code>: declared {d.desired ?? "nothing"}, found {d.observed ?? "nothing"} {d.why}</li>)}</ul></details>
       : "" },
-    { name: "", show: (x) => ["workspace", "image"].includes(x.kind)
+    { name: "Output", show: (x) => ["workspace", "image"].includes(x.kind)
       ? <button type="button" aria-expanded={shown === `${x.kind}/${x.name}`} onClick={() => show(shown === `${x.kind}/${x.name}` ? "" : `${x.kind}/${x.name}`)}>{x.kind === "image" ? "Output" : "Logs"}</button>
       : "" },
   ];

@@ -51,7 +51,7 @@ const refused: Column<QuarantineRow>[] = [
   { name: "Bundle", show: (q) => <code>{q.bundle.slice(0, 19)}</code> },
   { name: "Channel", show: (q) => q.channel },
   { name: "Reason", show: (q) => q.reason },
-  { name: "", show: (q) => (
+  { name: "Verb", show: (q) => (
     <Verb operation="clear-quarantine" label="Clear" parts={{ channel: q.channel, bundle: q.bundle }} what="The bundle is allowed again on the channel." line={(g) => `steady quarantine clear ${q.channel} ${q.bundle.slice(7, 19)}${because(g)}`} />
   ) },
 ];

@@ -80,7 +80,7 @@ function Tokens() {
     { name: "Made", show: (t) => <Time at={t.createdAt} />, narrow: true },
     { name: "Last used", show: (t) => <Time at={t.lastUsed} /> },
     { name: "Ends", show: (t) => (t.expires ? <Time at={t.expires} /> : "never") },
-    { name: "", show: (t) => (
+    { name: "Verb", show: (t) => (
       <Verb operation="revoke-token" label="Revoke" parts={{ id: t.id }} noReason danger what={`Nobody gets in with the token of ${t.name} any more, nor with the sessions that it opened.`}
         fields={[{ name: "force", label: "Also if it is the last admin's", type: "checkbox" }]} body={(g) => ({ force: g.force === "true" })} line={(g) => `steady operator revoke ${t.id}${g.force ? " --force" : ""}`} />
     ) },

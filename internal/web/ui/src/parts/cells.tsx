@@ -57,8 +57,13 @@ interface Grid {
 
 const gap = 6; // between groups
 
+// margin is what the names of groups take, where there is room for them.
+const margin = (width: number) => (width > 700 ? 150 : 0);
+
 // layout finds the largest cells with which the fleet is at most 320 pixels high.
-function layout(groups: Group[], width: number): Grid {
+function layout(groups: Group[], whole: number): Grid {
+  const left = margin(whole);
+  const width = whole - left;
   let size = 18;
   let rows: number[] = [];
   let columns = 1;
@@ -78,8 +83,8 @@ function layout(groups: Group[], width: number): Grid {
     for (let g = groups.length - 1; g >= 0; g--) {
       const top = rows[g]! * size + g * gap;
       if (y < top) continue;
-      const i = Math.floor((y - top) / size) * columns + Math.floor(x / size);
-      return i < groups[g]!.count && x < columns * size ? groups[g]!.first + i : -1;
+      const i = Math.floor((y - top) / size) * columns + Math.floor((x - left) / size);
+      return i < groups[g]!.count && x >= left && x < left + columns * size ? groups[g]!.first + i : -1;
     }
     return -1;
   };
@@ -96,9 +101,14 @@ function draw(canvas: HTMLCanvasElement, fleet: Drawn, grid: Grid, width: number
   const style = getComputedStyle(canvas);
   const colours = new Map(fleet.legend.map((l) => [l.code, { tone: toneOf(l.state), colour: style.getPropertyValue(`--${toneOf(l.state)}`) }]));
   const side = grid.size > 5 ? grid.size - 2 : grid.size - 1;
+  const left = margin(width);
+  c.font = `12px ${style.fontFamily}`;
+  c.textBaseline = "top";
   grid.groups.forEach((g, n) => {
+    c.fillStyle = style.color;
+    if (left > 0) c.fillText(`${g.channel || "no channel"} ${g.wave}`, 0, grid.rows[n]! * grid.size + n * gap, left - 8);
     for (let i = 0; i < g.count; i++) {
-      const x = (i % grid.columns) * grid.size;
+      const x = left + (i % grid.columns) * grid.size;
       const y = (grid.rows[n]! + Math.floor(i / grid.columns)) * grid.size + n * gap;
       const cell = colours.get(fleet.cells[g.first + i]!);
       c.fillStyle = cell?.colour ?? style.color;

@@ -4,7 +4,7 @@ import { useTopic } from "../stream";
 import { Empty, Loaded } from "./layout";
 import { Time } from "./time";
 
-// Row is one record of the log, with all that it says behind a click.
+// Record is one record of the log, with all that it says behind a click.
 export function Record({ e }: { e: Event }) {
   const [open, setOpen] = useState(false);
   const about = e.subject?.kind ? `${e.subject.kind}/${e.subject.name}` : "";
@@ -12,7 +12,7 @@ export function Record({ e }: { e: Event }) {
     <li class={loud.test(e.type) ? "loud" : ""}>
       <button type="button" aria-expanded={open} onClick={() => setOpen(!open)}><span class="mono">{e.seq}</span> {e.type}</button>
       <span>{about}</span>
-      <span class="dim">{brief(e.body)}</span>
+      <span>{e.message}</span>
       <Time at={e.at} />
       {open && <pre tabIndex={0}>{JSON.stringify(e.body, null, 2)}</pre>}
     </li>
@@ -21,14 +21,6 @@ export function Record({ e }: { e: Event }) {
 
 // loud are the events that always catch the eye.
 const loud = /fail|halt|refus|revok|quarantin|fork|revert|diverg|parked/;
-
-// brief is what an event says, in a line: its reason, or its short values.
-function brief(body: unknown): string {
-  if (typeof body !== "object" || body === null) return "";
-  const b = body as Record<string, unknown>;
-  if (typeof b.reason === "string" && b.reason) return b.reason;
-  return Object.entries(b).filter(([, v]) => typeof v === "string" && v.length < 60).slice(0, 3).map(([k, v]) => `${k} ${v}`).join(", ");
-}
 
 // Events are the last records about something, newest first.
 export function Events({ about, limit }: { about: string; limit: number }) {

@@ -9,6 +9,13 @@ import { Verb, because } from "./verb";
 // Ladder is every gate in the order in which they are asked: whether it was passed, what it
 // waits for, and what each person may do about it.
 export function Ladder({ label, gates }: { label: string; gates: Gate[] }) {
+  if (gates.every((g) => g.state === "passed")) {
+    return <details><summary>All {gates.length} gates were passed</summary><Rungs label={label} gates={gates} /></details>;
+  }
+  return <Rungs label={label} gates={gates} />;
+}
+
+function Rungs({ label, gates }: { label: string; gates: Gate[] }) {
   return (
     <ol class="ladder" aria-label={label}>
       {gates.map((g) => (

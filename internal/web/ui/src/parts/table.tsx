@@ -14,7 +14,7 @@ export function Table<T>({ label, columns, rows, id }: { label: string; columns:
   const sorted = parameter("sort");
   const order = (by: string) => (sorted === by ? "ascending" : sorted === `-${by}` ? "descending" : undefined);
   return (
-    <div class="scroll" role="region" aria-label={label} tabIndex={0}>
+    <div class="scroll" role="group" aria-label={label} tabIndex={0}>
       <table>
         <thead>
           <tr>

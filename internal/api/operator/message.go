@@ -1,63 +1,26 @@
-// Package watch shows what happens in a fleet while it happens: events as lines, a
-// rollout as a view that moves, and resources until they are as was asked.
-package watch
+package operator
 
 import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
-	"time"
 
-	"github.com/steadyfleet/steady/internal/api/operator"
-	"github.com/steadyfleet/steady/internal/cli/term"
-	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/host"
 	"github.com/steadyfleet/steady/internal/core/prose"
 )
 
-// Printer returns a function that prints events as lines for people. A host's own
-// events carry the host's clock, which is not comparable: they show the time of the
-// server's event before them, marked with ~.
-func Printer(w io.Writer) func(operator.Event) error {
-	var last clock.Instant
-	return func(e operator.Event) error {
-		if e.HostSeq == 0 {
-			last = e.At
-		}
-		_, err := fmt.Fprintln(w, Line(e, last, clock.FromTime(time.Now())))
-		return err
-	}
-}
-
-// Line is one event as a line: sequence, time in UTC, host, what happened.
-func Line(e operator.Event, at, now clock.Instant) string {
-	when, mark := "", " "
-	if at != 0 {
-		when = prose.Stamp(at, now)
-	}
-	if e.HostSeq != 0 && when != "" {
-		mark = "~"
-	}
-	return term.Printable(fmt.Sprintf("%6d %s%-8s  %-12s  %s", e.Seq, mark, when, cmp.Or(e.Subject.Host(), "server"), Message(e)))
-}
-
 // Message says what an event means. A type that this version does not know shows
 // as it is.
-func Message(e operator.Event) string {
-	ev, err := decode(e)
+func Message(e Event) string {
+	ev, err := event.DecodeBody(e.Type, e.Body)
 	if at := slices.IndexFunc(messages, func(m message) bool { return m.eventType == e.Type }); at >= 0 && err == nil {
 		return messages[at].words(ev)
 	}
 	return e.Type + " " + string(e.Body)
-}
-
-func decode(e operator.Event) (event.Event, error) {
-	return event.DecodeBody(e.Type, e.Body)
 }
 
 // message words the events of one type.
@@ -137,7 +100,7 @@ var messages = []message{
 		case v.Grant != "":
 			how = "could not repair all under " + v.Grant
 		}
-		return joined(how, v.Detail)
+		return prose.Detailed(how, v.Detail)
 	}),
 	row(func(v event.ManagedSet) string {
 		return fmt.Sprintf("%s/%s set by %s: %s", v.Kind, v.Name, v.Actor, v.Reason)
@@ -179,7 +142,7 @@ var messages = []message{
 		return fmt.Sprintf("safe mode ended by %s: %s%s", v.Actor, v.Reason, missing)
 	}),
 	row(func(v event.ResourceReported) string {
-		return fmt.Sprintf("%s is %s", v.Resource, joined(v.State, v.Message))
+		return fmt.Sprintf("%s is %s", v.Resource, prose.Detailed(v.State, v.Message))
 	}),
 	row(func(v event.RolloutQueued) string { return fmt.Sprintf("%s is queued: %s", v.TargetRef, v.Reason) }),
 	row(func(v event.RolloutDeferred) string {
@@ -229,7 +192,9 @@ var messages = []message{
 	row(func(v event.HostFrozen) string {
 		return fmt.Sprintf("frozen by %s until %s: %s", v.Actor, prose.Date(v.Until), v.Reason)
 	}),
-	row(func(v event.HostUnfrozen) string { return joined("unfrozen by "+cmp.Or(v.Actor, "time"), v.Reason) }),
+	row(func(v event.HostUnfrozen) string {
+		return prose.Detailed("unfrozen by "+cmp.Or(v.Actor, "time"), v.Reason)
+	}),
 	row(func(v event.RolloutPruned) string {
 		return fmt.Sprintf("%s was pruned to its row in the list: %s", v.Rollout, v.Reason)
 	}),
@@ -295,7 +260,7 @@ func steppedMessage(v event.HostStepped) string {
 		}
 		return s
 	}
-	if p, ok := probeOf(v); ok {
+	if p, ok := ProbeOf(v); ok {
 		if p.Pass {
 			return fmt.Sprintf("probe %s passes", p.Name)
 		}
@@ -320,8 +285,8 @@ func inputMessage(kind string) string {
 	return strings.ReplaceAll(kind, "-", " ")
 }
 
-// probeOf returns the result of a probe that a step is about.
-func probeOf(v event.HostStepped) (host.ProbeObserved, bool) {
+// ProbeOf returns the result of a probe that a step is about.
+func ProbeOf(v event.HostStepped) (host.ProbeObserved, bool) {
 	if v.Input != (host.ProbeObserved{}).Kind() {
 		return host.ProbeObserved{}, false
 	}
@@ -349,8 +314,8 @@ func overrideMessage(v event.OverrideAccepted) string {
 func waveOf(name string, place int) string { return cmp.Or(name, fmt.Sprint(place)) }
 
 func waveCounts(v event.WavePromoted) string {
-	return prose.Join(fmt.Sprintf("%d converged", v.Evidence), zeroless(v.AtTarget, "ran the target already"),
-		zeroless(v.Failed, "failed"), zeroless(v.Skipped, "away"))
+	return prose.Join(fmt.Sprintf("%d converged", v.Evidence), prose.Any(v.AtTarget, "ran the target already"),
+		prose.Any(v.Failed, "failed"), prose.Any(v.Skipped, "away"))
 }
 
 // skippedHosts names the hosts that a wave, or a rollout, did not wait for.
@@ -376,18 +341,4 @@ func waits(list []event.HostWait) (words string) {
 		words += fmt.Sprintf("; %s %s for %s: %s", named(w.Hosts, w.Total), prose.Verb(w.Total, "waits", "wait"), w.Gate, w.Reason)
 	}
 	return words
-}
-
-func zeroless(n int, what string) string {
-	if n == 0 {
-		return ""
-	}
-	return fmt.Sprintf("%d %s", n, what)
-}
-
-func joined(code, detail string) string {
-	if detail == "" {
-		return code
-	}
-	return code + ": " + detail
 }
