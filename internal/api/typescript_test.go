@@ -148,17 +148,22 @@ func (s *schema) members(indent string) string {
 	return b.String() + indent + "}"
 }
 
-// TestTypesOfTheUI holds the types that the web UI is checked against equal to the
-// description that a running server serves.
-func TestTypesOfTheUI(t *testing.T) {
-	const path = "../web/ui/src/api.ts"
+// describedOf is the description that a running server serves.
+func describedOf(t *testing.T) (d described) {
 	w := newWorld(t)
 	var raw bytes.Buffer
 	if status := w.get(w.server, operator.RouteOpenAPI, &raw); status != 200 {
 		t.Fatalf("%d %s", status, raw.String())
 	}
-	var d described
 	testkit.Must(t, json.Unmarshal(raw.Bytes(), &d))
+	return d
+}
+
+// TestTypesOfTheUI holds the types that the web UI is checked against equal to the
+// description that a running server serves.
+func TestTypesOfTheUI(t *testing.T) {
+	const path = "../web/ui/src/api.ts"
+	d := describedOf(t)
 	var b strings.Builder
 	b.WriteString("// Made from the description of the operator API (OpenAPI); go test ./internal/api -run TestTypesOfTheUI -rewrite makes it again.\n")
 	for _, name := range slices.Sorted(maps.Keys(d.Components.Schemas)) {

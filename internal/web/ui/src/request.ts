@@ -34,14 +34,18 @@ async function reason(answer: Response): Promise<string> {
   return [problem?.detail ?? `${answer.status} ${answer.statusText}`, ...more].join("; ");
 }
 
+// Query is what is asked for; a name may have several values, and "" is left out.
+export type Query = Record<string, string | string[]>;
+
 // pathOf fills the parts of an operation's path, and adds its query.
-export function pathOf(id: Operation, parts: Record<string, string> = {}, query: Record<string, string> = {}): string {
+export function pathOf(id: Operation, parts: Record<string, string> = {}, query: Query = {}): string {
   const path = routes[id][1].replace(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(parts[name] ?? ""));
-  const asked = new URLSearchParams(Object.entries(query).filter(([, v]) => v !== "")).toString();
+  const pairs = Object.entries(query).flatMap(([name, v]) => [v].flat().filter((x) => x !== "").map((x) => [name, x]));
+  const asked = new URLSearchParams(pairs).toString();
   return asked ? `${path}?${asked}` : path;
 }
 
 // call asks for an operation of the API.
-export function call<I extends Operation>(id: I, parts?: Record<string, string>, body?: unknown, query?: Record<string, string>): Promise<Answers[I]> {
+export function call<I extends Operation>(id: I, parts?: Record<string, string>, body?: unknown, query?: Query): Promise<Answers[I]> {
   return request(routes[id][0], pathOf(id, parts, query), body);
 }

@@ -1,7 +1,7 @@
 import { signal } from "@preact/signals";
 import { useState } from "preact/hooks";
 import type { Me } from "./api";
-import { type Operation, Refused, request } from "./request";
+import { type Operation, Refused, call } from "./request";
 import { go } from "./router";
 
 // me is who looks at the page: undefined until the server has answered, null for nobody.
@@ -10,12 +10,10 @@ export const me = signal<Me | null | undefined>(undefined);
 // may reports whether this person's role admits an operation.
 export const may = (id: Operation) => me.value?.allowed?.includes(id) ?? false;
 
-const sessions = "/v1/operator/sessions";
-
 // who asks the server who looks at the page.
 export async function who(): Promise<void> {
   try {
-    me.value = await request<Me>("GET", "/v1/operator/me");
+    me.value = await call("me");
   } catch (e) {
     if (!(e instanceof Refused) || e.status !== 401) throw e;
     me.value = null;
@@ -30,7 +28,7 @@ export async function enter(): Promise<void> {
   const code = location.pathname === "/login" ? location.hash.slice(1) : "";
   if (location.pathname === "/login") go("/", true);
   if (code) {
-    await request("POST", sessions, { code }).catch((e: Error) => {
+    await call("open-session", {}, { code }).catch((e: Error) => {
       refused.value = `${e.message}. Another link: steady ui`;
     });
   }
@@ -38,7 +36,7 @@ export async function enter(): Promise<void> {
 }
 
 export async function leave(): Promise<void> {
-  await request("DELETE", sessions).catch(() => undefined);
+  await call("close-session").catch(() => undefined);
   me.value = null;
 }
 
@@ -48,7 +46,7 @@ export function Login() {
     e.preventDefault();
     const token = new FormData(e.target as HTMLFormElement).get("token");
     try {
-      await request("POST", sessions, { token });
+      await call("open-session", {}, { token });
       await who();
     } catch (e) {
       setError((e as Error).message);

@@ -1,6 +1,7 @@
 import { type ReadonlySignal, batch, computed, effect, signal } from "@preact/signals";
 import { useEffect, useMemo } from "preact/hooks";
-import { Refused, request } from "./request";
+import type { Answers } from "./api";
+import { type Operation, type Query, Refused, call, pathOf, request } from "./request";
 
 // The one event stream of the tab. A topic is a GET route of the operator API, given
 // without this prefix: what a page shows is what the route answers.
@@ -74,8 +75,7 @@ function open() {
   const list = wanted();
   asked = list.join("\n");
   if (list.length === 0 || replayed.value !== undefined) return;
-  const query = new URLSearchParams(list.map((t) => ["topic", t]));
-  const s = new EventSource(`${prefix}/stream?${query}`);
+  const s = new EventSource(pathOf("stream-topics", {}, { topic: list }));
   source = s;
   heard = Date.now();
   s.addEventListener("stream", (e) => {
@@ -116,7 +116,7 @@ let retrying: ReturnType<typeof setTimeout> | undefined;
 function retry() {
   clearTimeout(retrying);
   retrying = setTimeout(() => {
-    request("GET", `${prefix}/me`).then(open, (e) => {
+    call("me").then(open, (e) => {
       if (e instanceof Refused && e.status === 401) signedOut.value++;
       else retry();
     });
@@ -158,7 +158,7 @@ function ask() {
     if (id === "" || list.join("\n") === asked) return;
     asked = list.join("\n");
     if (list.length === 0) return close();
-    request("POST", `${prefix}/stream/${id}`, { topics: list }).catch(open);
+    call("set-topics", { id }, { topics: list }).catch(open);
   });
 }
 
@@ -216,4 +216,12 @@ export function useTopic<T>(path: string): ReadonlySignal<Answered<T>> {
     };
   }, [path]);
   return useMemo(() => computed(() => pasts.value ?? (live.answered.value as Answered<T>)), [path]);
+}
+
+// Held is an answer as a topic has it: a list is its items.
+export type Held<T> = [T] extends [(infer E)[] | null] ? { items: E[] | null } : T;
+
+// useAnswer is what an operation of the API answers now, and from then on.
+export function useAnswer<I extends Operation>(id: I, parts?: Record<string, string>, query?: Query): Answered<Held<Answers[I]>> {
+  return useTopic<Held<Answers[I]>>(pathOf(id, parts, query).slice(prefix.length)).value;
 }

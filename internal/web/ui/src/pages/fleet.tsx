@@ -1,16 +1,15 @@
 import type { Rollout, Status as FleetStatus } from "../api";
-import type { Fleet } from "../api";
 import { Cells } from "../parts/cells";
 import { Command, Empty, Loaded, Section } from "../parts/layout";
 import { Time } from "../parts/time";
-import { useTopic } from "../stream";
+import { useAnswer } from "../stream";
 import { Status } from "../words";
 
 // FleetPage is the fleet on one screen: every host, what runs, and what needs somebody.
 export function FleetPage() {
-  const fleet = useTopic<Fleet>("/fleet").value;
-  const status = useTopic<FleetStatus>("/status").value;
-  const rollouts = useTopic<{ items: Rollout[] | null }>("/rollouts").value;
+  const fleet = useAnswer("show-fleet");
+  const status = useAnswer("status");
+  const rollouts = useAnswer("list-rollouts");
   return (
     <>
       <h1>Fleet {status.value?.fleet}</h1>

@@ -7,16 +7,17 @@ import { Metrics } from "../parts/metrics";
 import { type Column, Table } from "../parts/table";
 import { Time } from "../parts/time";
 import { Verb, because } from "../parts/verb";
-import { Output } from "../parts/output";
-import { useTopic } from "../stream";
+import { Output, Stream } from "../parts/output";
+import { pathOf } from "../request";
+import { may } from "../session";
+import { useAnswer } from "../stream";
 import { Status } from "../words";
 
 // HostPage is one host: where it stands, why, what it runs, and what can be done about it.
 export function HostPage({ rest }: { rest: string[] }) {
   const name = rest[0]!;
-  const path = `/hosts/${encodeURIComponent(name)}`;
-  const host = useTopic<HostDetail>(path).value;
-  const resources = useTopic<HostResources>(`${path}/resources`).value;
+  const host = useAnswer("show-host", { host: name });
+  const resources = useAnswer("list-resources", { host: name });
   return (
     <>
       <h1>Host {name}</h1>
@@ -32,6 +33,7 @@ export function HostPage({ rest }: { rest: string[] }) {
       <Section title="Resources">
         <Loaded of={resources}>{(r) => <Resources host={name} r={r} />}</Loaded>
       </Section>
+      {(resources.value?.delegation?.allow ?? []).includes("prune") && <Section title="Left over"><LeftOver host={name} /></Section>}
       {(host.value?.probes ?? []).length > 0 && <Section title="Probes"><Probes h={host.value!} /></Section>}
       <Section title="Measured"><Metrics host={name} /></Section>
       <Section title="Timeline" aside={<a href={`/log?about=${encodeURIComponent(`host/${name}`)}`}>All of it</a>}>
@@ -116,6 +118,23 @@ function Resources({ host, r }: { host: string; r: HostResources }) {
     <>
       <Table label="Resources" columns={columns} rows={r.resources!} id={(x) => `${x.kind}/${x.name}`} />
       {name && <Output host={host} kind={kind} name={name} />}
+    </>
+  );
+}
+
+// LeftOver is what carries the host's labels and nobody declares.
+function LeftOver({ host }: { host: string }) {
+  const [does, setDoes] = useState<"" | "list" | "prune">("");
+  if (!may("host-prune")) return <Empty>An operator may list and remove it.</Empty>;
+  return (
+    <>
+      <div class="verbs">
+        <button type="button" onClick={() => setDoes("list")}>List</button>
+        {does !== "" && <button type="button" class="danger" onClick={() => setDoes("prune")}>Prune</button>}
+        <Command line={`steady host prune ${host} --dry-run`} />
+      </div>
+      {does === "list" && <Stream label="what nobody declares" path={pathOf("host-orphans", { host })} />}
+      {does === "prune" && <Stream label="what is removed" path={pathOf("host-prune", { host })} method="POST" />}
     </>
   );
 }

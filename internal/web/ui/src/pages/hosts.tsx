@@ -1,15 +1,14 @@
 import { useEffect, useState } from "preact/hooks";
-import type { Fleet, HostPage } from "../api";
 import { HostTable, PAGE, hostQuery } from "../parts/hosts";
 import { Command, Empty, Loaded } from "../parts/layout";
 import { Pager } from "../parts/table";
 import { go, parameter, withParameters } from "../router";
-import { useTopic } from "../stream";
+import { useAnswer } from "../stream";
 
 // HostsPage lists the hosts. The server filters, sorts and cuts the list.
 export function HostsPage() {
-  const hosts = useTopic<HostPage>(`/host-list?${hostQuery({})}`).value;
-  const fleet = useTopic<Fleet>("/fleet").value.value;
+  const hosts = useAnswer("page-hosts", {}, hostQuery({}));
+  const fleet = useAnswer("show-fleet").value;
   const [search, setSearch] = useState(parameter("search"));
   useEffect(() => {
     const wait = setTimeout(() => go(withParameters({ search, offset: "" }), true), 30);
@@ -21,7 +20,7 @@ export function HostsPage() {
     <>
       <h1>Hosts</h1>
       <form class="filters" role="search" onSubmit={(e) => e.preventDefault()}>
-        <label>Name or tag <input type="search" value={search} onInput={(e) => setSearch(e.currentTarget.value)} /></label>
+        <label>Name <input type="search" value={search} onInput={(e) => setSearch(e.currentTarget.value)} /></label>
         <label>State <select value={parameter("state")} onChange={pick("state")}>
           <option value="">any</option>
           {(fleet?.legend ?? []).map((l) => <option key={l.code} value={l.state}>{l.state} ({l.count})</option>)}

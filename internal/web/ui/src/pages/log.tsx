@@ -4,16 +4,14 @@ import { Record } from "../parts/events";
 import { Empty, Loaded } from "../parts/layout";
 import { call } from "../request";
 import { go, parameter, withParameters } from "../router";
-import { replayed, useTopic } from "../stream";
+import { replayed, useAnswer } from "../stream";
 
 const PAGE = 100;
 
 // LogPage is the log: every decision and every report, newest first.
 export function LogPage() {
   const about = parameter("about");
-  const query = new URLSearchParams({ limit: String(PAGE), tail: "true" });
-  if (about) query.set("about", about);
-  const page = useTopic<EventPage>(`/events?${query}`).value;
+  const page = useAnswer("list-events", {}, { about, tail: "true", limit: String(PAGE) });
   const [given, setGiven] = useState(about);
   const [older, setOlder] = useState<EventPage["events"]>([]);
   const events = [...(page.value?.events ?? [])].reverse();

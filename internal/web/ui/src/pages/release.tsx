@@ -1,18 +1,22 @@
-import type { HostPage } from "../api";
-import type { QuarantineRow, Status as FleetStatus } from "../api";
+import type { Override, QuarantineRow, Status as FleetStatus } from "../api";
 import { HostTable, PAGE, hostQuery } from "../parts/hosts";
 import { Command, Empty, Loaded, Section } from "../parts/layout";
 import { type Column, Pager, Table } from "../parts/table";
 import { Time } from "../parts/time";
 import { Verb, because } from "../parts/verb";
-import { useTopic } from "../stream";
+import { pathOf } from "../request";
+import { useAnswer } from "../stream";
 import { Status } from "../words";
 
 // ReleasePage is what the newest release asks for, and what it would change on which hosts.
 export function ReleasePage() {
-  const status = useTopic<FleetStatus>("/status").value;
-  const hosts = useTopic<HostPage>(`/host-list?${hostQuery({ state: "" })}&changes=true`).value;
-  const quarantine = useTopic<{ items: QuarantineRow[] | null }>("/quarantine").value;
+  const status = useAnswer("status");
+  const legend = useAnswer("show-fleet").value?.legend ?? [];
+  // Whoever runs what the release asks for is converged; who left has nothing to run.
+  const changing = legend.map((l) => l.state).filter((state) => state !== "converged" && state !== "decommissioned");
+  const hosts = useAnswer("page-hosts", {}, { ...hostQuery({}), state: changing });
+  const overrides = useAnswer("list-overrides");
+  const quarantine = useAnswer("list-quarantine");
   return (
     <>
       <h1>Release</h1>
@@ -28,17 +32,35 @@ export function ReleasePage() {
       </Loaded>
       <Section title="What it would change">
         <Loaded of={hosts}>
-          {(h) => h.total === 0 ? <Empty>Nothing: every host runs what it asks for.</Empty> : <><HostTable hosts={h.hosts} /><Pager total={h.total} offset={h.offset} limit={PAGE} /></>}
+          {(h) => h.total === 0 || changing.length === 0 ? <Empty>Nothing: every host runs what it asks for.</Empty> : <><HostTable hosts={h.hosts} /><Pager total={h.total} offset={h.offset} limit={PAGE} /></>}
         </Loaded>
       </Section>
       <Section title="Quarantine">
+        <div class="verbs">
+          <Verb operation="add-quarantine" label="Quarantine" what="The bundle is given to no host of the channel." parts={{}}
+            fields={[{ name: "channel", label: "Channel", type: "select", options: (status.value?.channels ?? []).map((c) => c.name), value: status.value?.channels?.[0]?.name ?? "", required: true }, { name: "bundle", label: "Bundle: its digest, or the first 12 of its digits", required: true }]}
+            named={(g) => ({ channel: g.channel ?? "", bundle: g.bundle ?? "" })} body={(g) => ({ reason: g.reason })} line={(g) => `steady quarantine add ${g.channel} ${g.bundle || "BUNDLE"}${because(g)}`} />
+        </div>
         <Loaded of={quarantine}>
           {(q) => (q.items ?? []).length === 0 ? <Empty>No bundle is refused.</Empty> : <Table label="Quarantined bundles" columns={refused} rows={q.items!} id={(x) => x.channel + x.bundle} />}
+        </Loaded>
+      </Section>
+      <Section title="Signed overrides in force">
+        <Loaded of={overrides}>
+          {(o) => (o.items ?? []).length === 0 ? <Empty>None. They are signed where the keys are: <Command line="steady override sign" /></Empty> : <Table label="Overrides" columns={signed} rows={o.items!} id={(x) => x.id} />}
         </Loaded>
       </Section>
     </>
   );
 }
+
+const signed: Column<Override>[] = [
+  { name: "Override", show: (o) => <a href={pathOf("show-override", { id: o.id })} download={`${o.id}.json`}>{o.id}</a> },
+  { name: "Action", show: (o) => o.action },
+  { name: "About", show: (o) => o.rollout ?? o.host ?? o.bundle ?? o.channel },
+  { name: "Reason", show: (o) => o.reason ?? "" },
+  { name: "Ends", show: (o) => <Time at={o.notAfter} /> },
+];
 
 const channels: Column<NonNullable<FleetStatus["channels"]>[number]>[] = [
   { name: "Channel", show: (c) => c.name },

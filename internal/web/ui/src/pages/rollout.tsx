@@ -5,17 +5,16 @@ import { Bar, Command, Gauge, Loaded, Section } from "../parts/layout";
 import { Events } from "../parts/events";
 import { Countdown, Time, span } from "../parts/time";
 import { Verb, because } from "../parts/verb";
-import type { HostPage } from "../api";
 import { Pager } from "../parts/table";
 import { parameter } from "../router";
-import { useTopic } from "../stream";
+import { useAnswer } from "../stream";
 import { Status, toneOf } from "../words";
 
 // RolloutPage is one rollout: what it waits for, its waves as they fill, and its hosts, those
 // that failed first.
 export function RolloutPage({ rest }: { rest: string[] }) {
   const name = rest.join("/");
-  const rollout = useTopic<RolloutDetail>(`/rollouts/${encodeURIComponent(name)}?members=none`).value;
+  const rollout = useAnswer("show-rollout", { rollout: name }, { members: "none" });
   return (
     <>
       <h1>Rollout {name}</h1>
@@ -25,8 +24,7 @@ export function RolloutPage({ rest }: { rest: string[] }) {
 }
 
 function Detail({ r }: { r: RolloutDetail }) {
-  const query = hostQuery({ rollout: r.name, sort: parameter("sort") || "state" });
-  const hosts = useTopic<HostPage>(`/host-list?${query}`).value;
+  const hosts = useAnswer("page-hosts", {}, hostQuery({ rollout: r.name, sort: parameter("sort") || "state" }));
   return (
     <>
       <p>

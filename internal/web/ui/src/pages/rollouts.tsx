@@ -2,7 +2,7 @@ import type { Rollout } from "../api";
 import { Command, Empty, Loaded } from "../parts/layout";
 import { type Column, Table } from "../parts/table";
 import { Time } from "../parts/time";
-import { useTopic } from "../stream";
+import { useAnswer } from "../stream";
 import { Status } from "../words";
 
 const columns: Column<Rollout>[] = [
@@ -15,7 +15,7 @@ const columns: Column<Rollout>[] = [
 
 // RolloutsPage lists the rollouts, a line each, newest first.
 export function RolloutsPage() {
-  const rollouts = useTopic<{ items: Rollout[] | null }>("/rollouts").value;
+  const rollouts = useAnswer("list-rollouts");
   return (
     <>
       <h1>Rollouts</h1>

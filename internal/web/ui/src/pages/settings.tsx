@@ -1,15 +1,15 @@
-import type { Item, Source, Status as FleetStatus, Token } from "../api";
+import type { Item, Source, Token } from "../api";
 import { Command, Empty, Loaded, Section } from "../parts/layout";
 import { type Column, Table } from "../parts/table";
 import { Time } from "../parts/time";
 import { Verb } from "../parts/verb";
 import { may, me } from "../session";
-import { useTopic } from "../stream";
+import { useAnswer } from "../stream";
 import { Status } from "../words";
 
 // SettingsPage is the server itself: who may what, what ends when, and how it is.
 export function SettingsPage() {
-  const status = useTopic<FleetStatus>("/status").value;
+  const status = useAnswer("status");
   return (
     <>
       <h1>Settings</h1>
@@ -48,11 +48,16 @@ export function SettingsPage() {
 }
 
 function SafeMode() {
+  const waits = useAnswer("safe-mode").value;
   return (
+   <>
+    {(waits?.owed ?? []).length > 0 && <p>{waits!.owed!.length} hosts owe the server events that its log lacks: {waits!.owed!.slice(0, 10).map((o) => <a key={o.host} href={`/hosts/${o.host}`}>{o.host} </a>)}</p>}
+    {(waits?.unheard ?? []).length > 0 && <p>{waits!.unheard!.length} hosts were not heard of since the restore; they are waited for until <Time at={waits!.unheardUntil} />.</p>}
     <div class="verbs">
       <Verb operation="end-safe-mode" label="End safe mode" danger what="The server grants again without the events that hosts owe it." line={(g) => `steady safe-mode end --reason '${g.reason ?? "…"}'`} />
       <Verb operation="reconcile" label="Reconcile" noReason what="Every rollout and host is evaluated now instead of at the next tick." line={() => "steady reconcile"} />
     </div>
+   </>
   );
 }
 
@@ -70,11 +75,9 @@ const sources: Column<Source>[] = [
   { name: "Trouble", show: (s) => s.refused?.detail ?? s.unfetched?.detail ?? s.lastError ?? "" },
 ];
 
-type Row = Token & { session?: string };
-
 function Tokens() {
-  const tokens = useTopic<{ items: Row[] | null }>("/tokens").value;
-  const columns: Column<Row>[] = [
+  const tokens = useAnswer("list-tokens");
+  const columns: Column<Token>[] = [
     { name: "Name", show: (t) => t.name },
     { name: "Role", show: (t) => t.role },
     { name: "Made", show: (t) => <Time at={t.createdAt} />, narrow: true },

@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
-import type { Event, EventPage } from "../api";
-import { useTopic } from "../stream";
+import type { Event } from "../api";
+import { useAnswer } from "../stream";
 import { Empty, Loaded } from "./layout";
 import { Time } from "./time";
 
@@ -24,7 +24,7 @@ const loud = /fail|halt|refus|revok|quarantin|fork|revert|diverg|parked/;
 
 // Events are the last records about something, newest first.
 export function Events({ about, limit }: { about: string; limit: number }) {
-  const page = useTopic<EventPage>(`/events?about=${encodeURIComponent(about)}&tail=true&limit=${limit}`).value;
+  const page = useAnswer("list-events", {}, { about, tail: "true", limit: String(limit) });
   return (
     <Loaded of={page}>
       {(p) => (p.events ?? []).length === 0 ? <Empty>Nothing yet.</Empty> : <ol class="events">{[...p.events!].reverse().map((e) => <Record key={e.seq} e={e} />)}</ol>}

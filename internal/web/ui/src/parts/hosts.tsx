@@ -7,13 +7,9 @@ import { Time } from "./time";
 export const PAGE = 50;
 
 // hostQuery is the query of a list of hosts: what is asked for, and what the address has.
-export function hostQuery(of: Record<string, string>): string {
-  const q = new URLSearchParams({ limit: String(PAGE) });
-  for (const name of ["search", "channel", "tag", "state", "rollout", "sort", "offset"]) {
-    const value = of[name] ?? parameter(name);
-    if (value) q.set(name, value);
-  }
-  return q.toString();
+export function hostQuery(of: Record<string, string>): Record<string, string> {
+  const names = ["search", "channel", "tag", "state", "rollout", "sort", "offset"];
+  return { limit: String(PAGE), ...Object.fromEntries(names.map((name) => [name, of[name] ?? parameter(name)])) };
 }
 
 const columns: Column<Host>[] = [

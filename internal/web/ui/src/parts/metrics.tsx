@@ -1,7 +1,6 @@
 import type { FunctionComponent } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import type { HostMetrics } from "../api";
-import { useTopic } from "../stream";
+import { useAnswer } from "../stream";
 import { Empty, Loaded } from "./layout";
 import type { Plotted } from "./plot";
 import { Time, span } from "./time";
@@ -16,7 +15,7 @@ const most = 720; // samples that a tab keeps
 // Metrics is what a host last measured, and how that went on since the page was opened: the
 // server keeps the last sample alone.
 export function Metrics({ host }: { host: string }) {
-  const m = useTopic<HostMetrics>(`/hosts/${encodeURIComponent(host)}/metrics`).value;
+  const m = useAnswer("host-metrics", { host });
   const [times, setTimes] = useState<number[]>([]);
   const [cpu, setCPU] = useState<(number | null)[]>([]);
   const [memory, setMemory] = useState<(number | null)[]>([]);

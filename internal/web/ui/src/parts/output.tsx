@@ -38,9 +38,16 @@ export async function* frames(body: ReadableStream<Uint8Array>): AsyncGenerator<
 // escapes are sequences for terminals, which are not for a page.
 const escapes = /\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-_])/g;
 
-// Output follows the log of a workspace, or what builds and pulls of an image print, for as
-// long as it is open.
+// Output follows the log of a workspace, or what builds and pulls of an image print.
 export function Output({ host, kind, name }: { host: string; kind: string; name: string }) {
+  const path = kind === "image"
+    ? pathOf("image-output", { host, name }, { follow: "true" })
+    : pathOf("workspace-logs", { host, name }, { follow: "true", tail: "200" });
+  return <Stream label={`${kind}/${name}`} path={path} />;
+}
+
+// Stream shows the lines of a stream from a host for as long as it is open.
+export function Stream({ label, path, method = "GET" }: { label: string; path: string; method?: "GET" | "POST" }) {
   const [lines, setLines] = useState<Line[]>([]);
   const [ended, setEnded] = useState("");
   const pre = useRef<HTMLPreElement>(null);
@@ -55,10 +62,7 @@ export function Output({ host, kind, name }: { host: string; kind: string; name:
       setLines((was) => [...was, ...more].slice(-kept));
     }, frame);
     const follow = async () => {
-      const path = kind === "image"
-        ? pathOf("image-output", { host, name }, { follow: "true" })
-        : pathOf("workspace-logs", { host, name }, { follow: "true", tail: "200" });
-      const answer = await fetch(path, { signal: stop.signal });
+      const answer = await fetch(path, { method, signal: stop.signal });
       if (!answer.ok || !answer.body) throw new Error((await answer.json().catch(() => undefined))?.detail ?? answer.statusText);
       const text = new TextDecoder();
       for await (const f of frames(answer.body)) {
@@ -80,15 +84,15 @@ export function Output({ host, kind, name }: { host: string; kind: string; name:
       setLines([]);
       setEnded("");
     };
-  }, [host, kind, name]);
+  }, [path, method]);
   useEffect(() => {
     const p = pre.current!;
     if (p.scrollHeight - p.scrollTop - p.clientHeight < 60) p.scrollTop = p.scrollHeight;
   }, [lines]);
   return (
     <div class="output">
-      <h3>{kind}/{name}</h3>
-      <pre ref={pre} tabIndex={0} role="log" aria-label={`Output of ${kind}/${name}`}>{lines.map((l, i) => <div key={i} class={l.loud ? "stderr" : ""}>{l.text || " "}</div>)}</pre>
+      <h3>{label}</h3>
+      <pre ref={pre} tabIndex={0} role="log" aria-label={`Output of ${label}`}>{lines.map((l, i) => <div key={i} class={l.loud ? "stderr" : ""}>{l.text || " "}</div>)}</pre>
       {ended && <p class="dim" role="status">{ended}</p>}
     </div>
   );

@@ -1,7 +1,6 @@
 import { signal } from "@preact/signals";
 import { useEffect, useRef, useState } from "preact/hooks";
-import type { HostPage } from "../api";
-import { call, request } from "../request";
+import { call } from "../request";
 import { go } from "../router";
 
 // A Choice is one line of the palette.
@@ -52,7 +51,7 @@ async function find(text: string): Promise<Choice[]> {
   const here: Choice[] = pages.filter(([, name]) => name.toLowerCase().includes(text.toLowerCase())).map(([key, name, to]) => ({ text: `${name} (g ${key})`, to }));
   if (!text) return here;
   const [hosts, rollouts] = await Promise.all([
-    request<HostPage>("GET", `/v1/operator/host-list?search=${encodeURIComponent(text)}&limit=${enough}`).catch(() => undefined),
+    call("page-hosts", {}, undefined, { search: text, limit: String(enough) }).catch(() => undefined),
     call("list-rollouts").catch(() => null),
   ]);
   return [

@@ -1,5 +1,5 @@
 import { useEffect, useState } from "preact/hooks";
-import { request } from "../request";
+import { pathOf, request } from "../request";
 import { replayed } from "../stream";
 import { Time } from "./time";
 
@@ -16,7 +16,7 @@ export function ReplayBar() {
   const [marks, setMarks] = useState<Marks>();
   useEffect(() => {
     if (at === undefined) return;
-    request<Marks>("GET", "/v1/operator/history/marks").then(setMarks, () => setMarks(undefined));
+    request<Marks>("GET", pathOf("history-marks")).then(setMarks, () => setMarks(undefined));
   }, [at === undefined]);
   if (at === undefined) return null;
   const list = marks?.marks ?? [];

@@ -20,6 +20,8 @@ export interface VerbOf {
   label: string; // the command line's word
   parts?: Record<string, string>;
   fields?: Field[];
+  // named are the parts of the path that the fields give.
+  named?: (given: Record<string, string>) => Record<string, string>;
   // body is what is sent; by default the reason and the fields by their names.
   body?: (given: Record<string, string>) => unknown;
   query?: (given: Record<string, string>) => Record<string, string>;
@@ -56,7 +58,7 @@ export function Verb(v: VerbOf) {
     try {
       const { reason, ...rest } = all;
       const body = v.body ? v.body(all) : v.noReason ? undefined : { reason, ...rest };
-      await call(v.operation, v.parts, body, v.query?.(all));
+      await call(v.operation, { ...v.parts, ...v.named?.(all) }, body, v.query?.(all));
       dialog.current!.close();
       say(`${v.label}: done`);
     } catch (e) {
