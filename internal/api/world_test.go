@@ -21,6 +21,7 @@ import (
 	"github.com/steadyfleet/steady/internal/release/fleetdir"
 	"github.com/steadyfleet/steady/internal/testkit"
 	"github.com/steadyfleet/steady/internal/testkit/testfleet"
+	"github.com/steadyfleet/steady/internal/web/browse"
 )
 
 const testFleet = testfleet.Name
@@ -34,7 +35,7 @@ func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", "4"); err != nil {
 		panic(err)
 	}
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(browse.Tests{M: m})
 }
 
 // world is a fleet's keys with a server on real storage and TLS.

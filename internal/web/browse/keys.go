@@ -1,10 +1,10 @@
 package browse
 
 import (
-	"encoding/json"
 	"strings"
 
 	"github.com/chromedp/cdproto/accessibility"
+	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
@@ -58,38 +58,53 @@ func (p *Page) Type(text string) {
 // Focused is what has the focus.
 func (p *Page) Focused() What {
 	p.t.Helper()
+	_, what := p.focused()
+	return what
+}
+
+func (p *Page) focused() (cdp.BackendNodeID, What) {
+	p.t.Helper()
 	at := call(p, runtime.Evaluate, runtime.EvaluateParams{Expression: "document.activeElement ?? document.body"})
 	no := false
 	tree := call(p, accessibility.GetPartialAXTree, accessibility.GetPartialAXTreeParams{ObjectID: at.Result.ObjectID, FetchRelatives: &no})
 	if len(tree.Nodes) == 0 {
-		return What{}
+		return 0, What{}
 	}
-	return What{said(tree.Nodes[0].Role), said(tree.Nodes[0].Name)}
+	n := tree.Nodes[0]
+	return n.BackendDOMNodeID, What{said(n.Role), said(n.Name)}
 }
 
 // manyTabs is more than a page has to tab through.
 const manyTabs = 300
 
 // TabTo presses Tab until a thing has the focus.
-func (p *Page) TabTo(role, name string) {
-	p.t.Helper()
-	p.Wait(role, name)
+func (q Part) TabTo(role, name string) {
+	t := q.p.t
+	t.Helper()
+	q.Wait(role, name)
 	var way []string
 	for range manyTabs {
-		at := p.Focused()
-		if (What{role, name}).is(at.Role, at.Name) {
+		at, what := q.p.focused()
+		if id, err := q.find(What{role, name}); err == nil && id == at {
 			return
 		}
-		way = append(way, at.String())
-		p.Press("Tab")
+		way = append(way, what.String())
+		q.p.Press("Tab")
 	}
-	raw, _ := json.Marshal(way) // strings
-	p.t.Fatalf("Tab does not lead to %s; it leads to %.3000s", What{role, name}, raw)
+	t.Fatalf("Tab does not lead to %s; it leads to %.3000s", What{role, name}, strings.Join(way, ", "))
 }
 
 // Choose presses Enter on a thing that Tab leads to.
-func (p *Page) Choose(role, name string) {
-	p.t.Helper()
-	p.TabTo(role, name)
-	p.Press("Enter")
+func (q Part) Choose(role, name string) {
+	q.p.t.Helper()
+	q.TabTo(role, name)
+	q.p.Press("Enter")
+}
+
+// Write replaces what the field with a label has, which Tab leads to.
+func (q Part) Write(role, label, text string) {
+	q.p.t.Helper()
+	q.TabTo(role, label)
+	q.p.Press("Control+a", "Delete")
+	q.p.Type(text)
 }

@@ -1,10 +1,16 @@
 package browse
 
 import (
+	"bytes"
 	_ "embed" // of axe-core
 	"fmt"
+	"image"
+	"image/color"
+	"image/png"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -31,15 +37,41 @@ func (p *Page) Scheme(name string) {
 		{Name: "prefers-color-scheme", Value: name}, {Name: "prefers-reduced-motion", Value: "reduce"}}})
 }
 
-// Shot writes a picture of the whole page as PNG.
-func (p *Page) Shot(file string) {
+// Shot writes a picture of the page as PNG, of at most so many pixels from its top on,
+// and of its 256 most frequent colours.
+func (p *Page) Shot(file string, most float64) {
 	p.t.Helper()
 	size := call(p, page.GetLayoutMetrics, struct{}{}).CSSContentSize
 	yes := true
 	shot := call(p, page.CaptureScreenshot, page.CaptureScreenshotParams{CaptureBeyondViewport: &yes,
-		Clip: &page.Viewport{Width: size.Width, Height: size.Height, Scale: 1}})
+		Clip: &page.Viewport{Width: size.Width, Height: min(size.Height, most), Scale: 1}})
 	testkit.Must(p.t, os.MkdirAll(filepath.Dir(file), 0o755))
-	testkit.Must(p.t, os.WriteFile(file, shot.Data, 0o644))
+	var small bytes.Buffer
+	full := testkit.Value(png.Decode(bytes.NewReader(shot.Data)))(p.t)
+	testkit.Must(p.t, (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&small, paletted(full)))
+	testkit.Must(p.t, os.WriteFile(file, small.Bytes(), 0o644))
+}
+
+// paletted is a picture in a third of the bytes: the edges of letters lose some shades.
+func paletted(full image.Image) image.Image {
+	b, count := full.Bounds(), map[color.Color]int{}
+	for y := b.Min.Y; y < b.Max.Y; y++ {
+		for x := b.Min.X; x < b.Max.X; x++ {
+			count[full.At(x, y)]++
+		}
+	}
+	colours := slices.SortedFunc(maps.Keys(count), func(a, b color.Color) int { return count[b] - count[a] })
+	out := image.NewPaletted(b, colours[:min(len(colours), 256)])
+	index := map[color.Color]uint8{}
+	for c := range count {
+		index[c] = uint8(out.Palette.Index(c)) // at most 255
+	}
+	for y := b.Min.Y; y < b.Max.Y; y++ {
+		for x := b.Min.X; x < b.Max.X; x++ {
+			out.SetColorIndex(x, y, index[full.At(x, y)])
+		}
+	}
+	return out
 }
 
 //go:embed testdata/axe.min.js

@@ -36,11 +36,16 @@ function Page() {
 // States of the connection, said at once: what is old is greyed.
 const connected = { opening: "Connecting…", live: "Live", lost: "Connection lost: what you see is old" };
 
-function Frame() {
+// Shown says, once it is on the screen, which record the page shows.
+function Shown() {
+  const state = { seq: String(seq.value), connection: connection.value };
   useEffect(() => {
-    document.documentElement.dataset.seq = String(seq.value);
-    document.documentElement.dataset.connection = connection.value;
-  });
+    Object.assign(document.documentElement.dataset, state);
+  }, [state.seq, state.connection]);
+  return null;
+}
+
+function Frame() {
   const first = "/" + url.value.split(/[/?]/)[1];
   useEffect(() => {
     document.title = `${document.querySelector("h1")?.textContent ?? "Fleet"} · Steady`;
@@ -63,6 +68,7 @@ function Frame() {
       <ReplayBar />
       <Palette />
       <Toasts />
+      <Shown />
     </>
   );
 }

@@ -42,7 +42,7 @@ export function FleetPage() {
 function Needs({ status, rollouts }: { status: FleetStatus; rollouts: Rollout[] }) {
   const list = [
     ...(status.safeMode ? [{ text: status.safeMode, to: "/settings" }] : []),
-    ...rollouts.filter((r) => !r.endedAt && r.status === "paused").map((r) => ({ text: `${r.name} is paused: ${r.reason ?? ""}`, to: `/rollouts/${r.name}` })),
+    ...rollouts.filter((r) => !r.endedAt && r.status === "paused").map((r) => ({ text: r.blocked ?? `rollout ${r.name} is paused`, to: `/rollouts/${r.name}` })),
     ...(status.warnings ?? []).map((text) => ({ text, to: "/settings" })),
     ...(status.hosts.failed > 0 ? [{ text: `${status.hosts.failed} hosts failed`, to: "/hosts?state=failed" }] : []),
     ...(status.hosts.toEnrol > 0 ? [{ text: `${status.hosts.toEnrol} hosts do nothing until they enrol again`, to: "/hosts?sort=state" }] : []),

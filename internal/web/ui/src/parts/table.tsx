@@ -18,13 +18,13 @@ export function Table<T>({ label, columns, rows, id }: { label: string; columns:
       <table>
         <thead>
           <tr>
-            {columns.map((c) => (
+            {columns.map((c) => (c.name === "" ? <td key="" /> : (
               <th key={c.name} scope="col" class={c.narrow ? "narrow" : ""} aria-sort={c.sort ? order(c.sort) ?? "none" : undefined}>
                 {c.sort
                   ? <button type="button" onClick={() => go(withParameters({ sort: order(c.sort!) === "ascending" ? `-${c.sort}` : c.sort!, offset: "" }), true)}>{c.name}</button>
                   : c.name}
               </th>
-            ))}
+            )))}
           </tr>
         </thead>
         <tbody>

@@ -1,0 +1,103 @@
+package api_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/steadyfleet/steady/internal/api/operator"
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/testkit"
+	"github.com/steadyfleet/steady/internal/web/browse"
+)
+
+// story is a fleet with something to look at. Everybody runs r1. r2 is under way: the
+// canary has converged; of the second wave two hosts soak, and one failed; the third
+// waits. The last host never enrolled.
+type story struct {
+	*world
+	agents []*agent
+	admin  string // token
+}
+
+const (
+	storyHosts  = 8
+	storyRun    = "stable@r2"
+	storyWaves  = "    waves:\n      - {name: canary, selector: {tags: [canary]}}\n      - {name: early, selector: {hosts: [h-0001, h-0002, h-0003]}, soak: 1h}\n      - {name: rest, selector: {all: true}}\n"
+	storyPolicy = "    healthGate: {maxFailures: 1}\n"
+	storyMore   = "disruptionBudgets:\n  - {selector: {all: true}, maxInFlight: 4}\n"
+)
+
+func newStory(t *testing.T) *story {
+	t.Helper()
+	s := &story{world: newWorld(t)}
+	s.admin = s.adminSecret()
+	s.release("r1", plan{hosts: storyHosts, content: "one", host: delegating, waves: storyWaves[:0], more: storyMore})
+	s.agents = s.world.agents(storyHosts - 1)
+	for _, a := range s.agents {
+		a.clock = clock.FromTime(time.Now())
+	}
+	stop := runAgents(t, s.agents...)
+	s.until("r1 to converge", func() bool { return s.standing("stable@r1") == "terminal" })
+	stop()
+	s.agents[2].fail = true
+	s.release("r2", plan{hosts: storyHosts, content: "two", host: delegating, waves: storyWaves, policy: storyPolicy, more: storyMore})
+	t.Cleanup(liveAgents(s.agents...))
+	s.until("two hosts to soak and one to fail", func() bool {
+		r := testkit.Value(s.op.Rollout(s.ctx(), storyRun))(t)
+		return len(r.Waves) == 3 && r.Waves[1].Counts["claimed"] == 2 && r.Waves[1].Failures == 1
+	})
+	return s
+}
+
+// link is an address that logs a browser in once.
+func (w *world) link(secret string) string {
+	w.t.Helper()
+	return testkit.Value(w.client(secret).UILink(w.ctx()))(w.t).URL
+}
+
+// browser opens a page of the UI, logged in with a token.
+func (w *world) browser(t *testing.T, secret, path string) *browse.Page {
+	t.Helper()
+	p := browse.Open(t)
+	p.Go(w.link(secret))
+	p.Wait("heading", "Fleet…")
+	if path != "/" {
+		p.Go(w.server.OperatorURL() + path)
+	}
+	return p
+}
+
+// A person logs in with a token or with a link that works once; before, the page says
+// nothing of the fleet; after logging out neither the page nor the cookie is of use.
+func TestBrowserLogin(t *testing.T) {
+	w := newWorld(t)
+	w.release("r1", plan{hosts: 1, content: "one"})
+	token := w.tokenOf(operator.Viewer, 0)
+	p := browse.Open(t)
+	p.Expect("401")
+	p.Go(w.server.OperatorURL() + "/rollouts")
+	p.Wait("heading", "Log in")
+	if text := browse.Eval[string](p, "document.documentElement.outerHTML"); len(text) == 0 || p.Has("navigation", "Pages") {
+		t.Error("the page shows more than the login")
+	}
+	p.Write("textbox", "Operator token", "wrong")
+	p.Press("Enter")
+	p.Wait("alert", "")
+	p.Write("textbox", "Operator token", token.Secret)
+	p.Press("Enter")
+	p.Wait("heading", "Rollouts")
+	p.WaitText("tester (viewer)")
+	p.Choose("button", "Log out")
+	p.Wait("heading", "Log in")
+	if status := browse.Eval[int](p, `fetch("/v1/operator/me").then((r) => r.status)`); status != 401 {
+		t.Errorf("the cookie after logging out is answered %d", status)
+	}
+	link := w.link(token.Secret)
+	p.Go(link)
+	p.Wait("heading", "Fleet acme")
+	again := browse.Open(t)
+	again.Expect("401")
+	again.Go(link)
+	again.Wait("heading", "Log in")
+	again.Wait("alert", "")
+}

@@ -1,0 +1,200 @@
+package api_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/steadyfleet/steady/internal/testkit"
+	"github.com/steadyfleet/steady/internal/web/browse"
+)
+
+// What people do on each page, on one fleet, in the order of the rows: what they see,
+// and where it leads.
+func TestBrowserPages(t *testing.T) {
+	s := newStory(t)
+	for _, page := range []struct {
+		name string
+		path string
+		flow func(t *testing.T, s *story, p *browse.Page)
+	}{
+		{"fleet", "/", fleetFlow},
+		{"rollouts", "/rollouts", rolloutsFlow},
+		{"rollout", "/rollouts/" + storyRun, rolloutFlow},
+		{"hosts", "/hosts", hostsFlow},
+		{"host", "/hosts/h-0002", hostFlow},
+		{"release", "/release", releaseFlow},
+		{"log", "/log", logFlow},
+		{"settings", "/settings", settingsFlow},
+	} {
+		t.Run(page.name, func(t *testing.T) {
+			p := s.browser(t, s.admin, page.path)
+			page.flow(t, s, p)
+			p.Go(s.server.OperatorURL() + page.path)
+			p.WaitSeq(1)
+			usable(t, p, page.name)
+		})
+	}
+}
+
+// usable holds a page against what everybody needs of it, in both themes and on both
+// sizes of screen, and takes its picture with -rewrite.
+func usable(t *testing.T, p *browse.Page, name string) {
+	t.Helper()
+	p.Until("all of it to be there", `!document.querySelector("[aria-busy]")`)
+	for _, look := range []struct {
+		width, height int64
+		scheme        string
+		rules         []string // those that a look of another kind may break; none are all
+		shot          string
+	}{
+		{1440, 900, "light", nil, name},
+		{1440, 900, "dark", []string{"color-contrast"}, ""},
+		{360, 800, "light", []string{"color-contrast"}, ""},
+		{360, 800, "dark", nil, name + "-narrow"},
+	} {
+		p.Size(look.width, look.height)
+		p.Scheme(look.scheme)
+		for _, found := range p.Axe(look.rules...) {
+			t.Errorf("%s, %d wide, %s: %s", name, look.width, look.scheme, found)
+		}
+		if over := browse.Eval[int64](p, "document.documentElement.scrollWidth"); over > look.width {
+			t.Errorf("%s is %d wide on a screen of %d", name, over, look.width)
+		}
+		if *rewrite && (look.shot == name || look.shot == "fleet-narrow") {
+			p.Shot(filepath.Join("..", "..", "docs", "ui", look.shot+".png"), 1000)
+		}
+	}
+	p.Size(1440, 900)
+	p.Scheme("light")
+}
+
+func fleetFlow(t *testing.T, s *story, p *browse.Page) {
+	p.Wait("link", "2 hosts are soaking")
+	p.Wait("link", "1 hosts are never-enrolled")
+	p.In("region", "Needs you").WaitText("Nothing needs you.")
+	testkit.Must(t, s.op.Operate(s.ctx(), "pause", storyRun, "lunch"))
+	p.In("region", "Needs you").WaitText(storyRun + " is paused: lunch")
+	p.In("region", "Needs you").Click("link", "rollout "+storyRun+" is paused: lunch")
+	p.Wait("heading", "Rollout "+storyRun)
+	testkit.Must(t, s.op.Operate(s.ctx(), "resume", storyRun, "back"))
+	p.Press("g", "f")
+	p.In("region", "Rollouts under way").WaitText("wave early has 2 hosts in flight")
+	p.TabTo("application", "8 hosts: …")
+	p.Press("ArrowRight", "ArrowRight", "ArrowRight", "ArrowRight")
+	p.WaitText("h-0003: soaking")
+	p.Press("Enter")
+	p.Wait("heading", "Host h-0003")
+	p.Press("/")
+	p.In("dialog", "Go to").Wait("combobox", "Page, rollout or host")
+	p.Type("0005")
+	p.Wait("option", "Host h-0005")
+	p.Press("Enter")
+	p.Wait("heading", "Host h-0005")
+	p.Press("Control+k")
+	p.Type("stable@r1")
+	p.Wait("option", "Rollout stable@r1")
+	p.Press("Escape")
+	p.WaitGone("dialog", "Go to")
+}
+
+func rolloutsFlow(t *testing.T, s *story, p *browse.Page) {
+	p.WaitText("stable@r1 ●terminal")
+	p.WaitText("stable@r2 ◐active")
+	p.Choose("link", storyRun)
+	p.Wait("heading", "Rollout "+storyRun)
+	if at := browse.Eval[string](p, "location.pathname"); at != "/rollouts/"+storyRun {
+		t.Errorf("the address is %s", at)
+	}
+	p.Press("g", "r")
+	p.Wait("heading", "Rollouts")
+}
+
+func rolloutFlow(t *testing.T, s *story, p *browse.Page) {
+	waves := p.In("region", "Waves")
+	waves.WaitText("canary ●promoted")
+	waves.WaitText("2 claimed, 1 reverted of 3 · 1 failed · soak 1 h")
+	p.In("region", "Disruption budgets").WaitText("2 of 4")
+	r := s.rollout(storyRun)
+	for _, block := range r.WaveBlocks {
+		p.In("region", "Why not further yet").WaitText(block.Message)
+	}
+	hosts := p.In("region", "Hosts")
+	hosts.WaitText("h-0002 ▲reverted")
+	if text, at := hosts.Text("table", ""), strings.Index; at(text, "h-0002") > at(text, "h-0001") {
+		t.Error("the host that failed is not the first")
+	}
+	hosts.Choose("link", "h-0002")
+	p.Wait("heading", "Host h-0002")
+}
+
+func hostsFlow(t *testing.T, s *story, p *browse.Page) {
+	p.WaitText("8 in all")
+	p.Write("searchbox", "Name or tag", "0005")
+	p.WaitText("1 in all")
+	p.Until("the address to say so", `location.search === "?search=0005"`)
+	p.Write("searchbox", "Name or tag", "")
+	p.WaitText("8 in all")
+	p.TabTo("combobox", "State")
+	p.Type("soaking")
+	p.WaitText("2 in all")
+	p.Press("Home")
+	p.WaitText("8 in all")
+	for _, first := range []string{"h-0000", "h-0007"} { // ascending, then descending
+		p.Choose("button", "Host")
+		p.Until("the first host to be "+first, `document.querySelector("th").ariaSort !== "none" && document.querySelector("tbody th").innerText === "`+first+`"`)
+	}
+	p.Choose("link", "h-0004")
+	p.Wait("heading", "Host h-0004")
+}
+
+func hostFlow(t *testing.T, s *story, p *browse.Page) {
+	why := testkit.Value(s.op.Why(s.ctx(), "h-0002"))(t)
+	p.In("region", "Why").WaitText(why.Message)
+	p.WaitText("activation failed: the test says so")
+	p.In("region", "Why").Choose("DisclosureTriangle", fmt.Sprintf("All %d gates were passed", len(why.Gates)))
+	for _, g := range why.Gates {
+		p.In("region", "Why").WaitText(string(g.Gate))
+		if g.Block != nil {
+			p.In("region", "Why").WaitText(g.Block.Message)
+		}
+	}
+	p.In("region", "Identity").WaitText("Incarnation 1")
+	record := p.In("region", "Timeline")
+	record.WaitText("host.bundle_quarantined")
+	record.Choose("link", "All of it")
+	p.Wait("heading", "Log")
+	p.WaitText("host.bundle_quarantined")
+}
+
+func releaseFlow(t *testing.T, s *story, p *browse.Page) {
+	p.WaitText("r2, version 2, accepted")
+	p.WaitText("No bundle is refused.")
+	p.Choose("link", storyRun)
+	p.Wait("heading", "Rollout "+storyRun)
+}
+
+func logFlow(t *testing.T, s *story, p *browse.Page) {
+	p.Write("textbox", "About", "host/h-0002")
+	p.Press("Enter")
+	p.Until("the address to say so", `location.search === "?about=host%2Fh-0002"`)
+	p.WaitText("host.bundle_quarantined")
+	p.Until("no other host to be shown", `![...document.querySelectorAll(".events li")].some((l) => l.innerText.includes("host/h-0001"))`)
+	newest := testkit.Value(s.op.Events(s.ctx(), operatorAll))(t).Events
+	testkit.Must(t, s.op.Reconcile(s.ctx()))
+	p.Write("textbox", "About", "")
+	p.Press("Enter")
+	p.WaitSeq(newest[len(newest)-1].Seq)
+	p.Click("button", "Older")
+	p.Click("button", "1 …")
+	p.WaitText(`"root"`)
+}
+
+func settingsFlow(t *testing.T, s *story, p *browse.Page) {
+	p.In("region", "Server").WaitText("r2, version 2")
+	p.In("region", "What ends").WaitText("timestamp stable")
+	made := s.tokenOf("viewer", 0)
+	p.In("region", "People and their tokens").WaitText("tester viewer")
+	testkit.Must(t, s.op.RevokeToken(s.ctx(), made.ID, false))
+}
