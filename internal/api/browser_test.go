@@ -70,6 +70,7 @@ func (w *world) browser(t *testing.T, secret, path string) *browse.Page {
 // A person logs in with a token or with a link that works once; before, the page says
 // nothing of the fleet; after logging out neither the page nor the cookie is of use.
 func TestBrowserLogin(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.release("r1", plan{hosts: 1, content: "one"})
 	token := w.tokenOf(operator.Viewer, 0)

@@ -3,6 +3,8 @@ package cli
 import (
 	"fmt"
 	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -118,6 +120,26 @@ func TestReadmeCommandsAreReal(t *testing.T) {
 		if found < least {
 			t.Errorf("only %d commands found in %s", found, page)
 		}
+	}
+}
+
+// TestPageCommandsAreReal does the same for what the web UI prints; what it fills in is
+// no flag.
+func TestPageCommandsAreReal(t *testing.T) {
+	const sources = "../web/ui/src"
+	found := 0
+	testkit.Must(t, filepath.WalkDir(sources, func(path string, _ os.DirEntry, err error) error {
+		if err != nil || filepath.Ext(path) != ".tsx" {
+			return err
+		}
+		for _, m := range regexp.MustCompile("[`\"](steady [^`\"]+)").FindAllStringSubmatch(string(testkit.Value(os.ReadFile(path))(t)), -1) {
+			found++
+			checkLine(t, path, regexp.MustCompile(`\$\{[^}]*\}?|'.*`).ReplaceAllString(m[1], " X"))
+		}
+		return nil
+	}))
+	if found < 20 {
+		t.Errorf("only %d commands found in %s", found, sources)
 	}
 }
 

@@ -35,7 +35,7 @@ document.querySelectorAll("section button").forEach((b) => b.onclick = () => out
 document.getElementById("late").onclick = () => { out.textContent = "late"; document.documentElement.dataset.seq = "12"; };
 document.getElementById("ask").onclick = () => document.querySelector("dialog").showModal();
 document.getElementById("yes").onclick = () => { out.textContent = "hello\n  " + document.getElementById("name").value; document.querySelector("dialog").close(); };
-document.addEventListener("keydown", (e) => { if (e.key === "k" && e.ctrlKey) out.textContent = "palette"; });`
+document.addEventListener("keydown", (e) => { if (e.key === "k" && e.ctrlKey) out.textContent = "palette"; if (e.key === "/") { e.preventDefault(); document.getElementById("name").focus(); } });`
 
 // site serves the page, with more in it and more of a script.
 func site(t *testing.T, more, code string) string {
@@ -99,6 +99,11 @@ func TestKeyboard(t *testing.T) {
 	p.WaitText("hello you")
 	p.Press("Control+k")
 	p.WaitText("palette")
+	p.Press("/", "x", "Control+a", "z")
+	p.Type("é")
+	if name := Eval[string](p, `document.getElementById("name").value`); name != "zé" {
+		t.Errorf("the field has %q", name)
+	}
 }
 
 func TestLook(t *testing.T) {

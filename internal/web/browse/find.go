@@ -18,7 +18,7 @@ import (
 )
 
 // What is a thing on a page as a screen reader says it. A name that ends in "…" is the
-// beginning of one.
+// beginning of one; a row is named by all of its cells.
 type What struct{ Role, Name string }
 
 func (w What) String() string { return fmt.Sprintf("%s %q", w.Role, w.Name) }
@@ -62,7 +62,12 @@ func (q Part) find(w What) (cdp.BackendNodeID, error) {
 		var others []string
 		found = 0
 		for _, n := range tree.Nodes {
-			switch name := said(n.Name); {
+			name := said(n.Name)
+			if w.Role == "row" { // it has no name, but is what its cells say
+				text, _ := on[string](q.p, n.BackendDOMNodeID, `function() { return this.innerText }`)
+				name = strings.Join(strings.Fields(text), " ")
+			}
+			switch {
 			case n.Ignored: // hidden, or behind a dialog
 			case !w.is(w.Role, name):
 				others = append(others, name)

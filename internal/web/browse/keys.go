@@ -5,6 +5,7 @@ import (
 
 	"github.com/chromedp/cdproto/accessibility"
 	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
@@ -17,7 +18,7 @@ var keys = map[string]string{
 	"Home": kb.Home, "End": kb.End, "PageUp": kb.PageUp, "PageDown": kb.PageDown,
 }
 
-var modifiers = map[string]chromedp.Modifier{"Control": chromedp.ModifierCtrl, "Shift": chromedp.ModifierShift, "Alt": chromedp.ModifierAlt}
+var modifiers = map[string]chromedp.Modifier{"": chromedp.ModifierNone, "Control": chromedp.ModifierCtrl, "Shift": chromedp.ModifierShift, "Alt": chromedp.ModifierAlt}
 
 // Press presses keys, one after the other: a letter, Enter, ArrowDown, Control+k, …
 func (p *Page) Press(names ...string) {
@@ -27,31 +28,39 @@ func (p *Page) Press(names ...string) {
 		if !ok || key == "" {
 			held, key = "", name
 		}
-		var options []chromedp.KeyOption
-		if held != "" {
-			m, ok := modifiers[held]
-			if !ok {
-				p.t.Fatalf("%s: there is no such key to hold", name)
-			}
-			options = append(options, chromedp.KeyModifiers(m))
-		}
-		if named, ok := keys[key]; ok {
+		modifier, ok := modifiers[held]
+		if named, special := keys[key]; special {
 			key = named
 		}
-		if n := len([]rune(key)); n != 1 {
+		if runes := []rune(key); ok && len(runes) == 1 {
+			p.key(runes[0], modifier)
+		} else {
 			p.t.Fatalf("%s: there is no such key", name)
 		}
-		if err := chromedp.Do(p.ctx, chromedp.KeyEvent(key, options...)); err != nil {
-			p.t.Fatalf("press %s: %v", name, err)
-		}
 	}
+}
+
+// key presses a key and lets it go. The letter that it writes comes with the press, which
+// the page may prevent; chromedp's own action writes it whatever the page says.
+func (p *Page) key(r rune, held chromedp.Modifier) {
+	p.t.Helper()
+	events := kb.Encode(r)
+	down, up := *events[0], *events[len(events)-1]
+	down.Modifiers |= int64(held)
+	up.Modifiers |= int64(held)
+	down.Type = kb.KeyRawDown
+	if len(events) == 3 && held&^chromedp.ModifierShift == 0 {
+		down.Type, down.Text, down.UnmodifiedText = kb.KeyDown, events[1].Text, events[1].UnmodifiedText
+	}
+	call(p, input.DispatchKeyEvent, down)
+	call(p, input.DispatchKeyEvent, up)
 }
 
 // Type writes a text where the focus is, key by key.
 func (p *Page) Type(text string) {
 	p.t.Helper()
-	if err := chromedp.Do(p.ctx, chromedp.KeyEvent(text)); err != nil {
-		p.t.Fatalf("type %q: %v", text, err)
+	for _, r := range text {
+		p.key(r, chromedp.ModifierNone)
 	}
 }
 
@@ -85,8 +94,10 @@ func (q Part) TabTo(role, name string) {
 	var way []string
 	for range manyTabs {
 		at, what := q.p.focused()
-		if id, err := q.find(What{role, name}); err == nil && id == at {
-			return
+		if (What{role, name}).is(what.Role, what.Name) {
+			if id, err := q.find(What{role, name}); err == nil && id == at {
+				return
+			}
 		}
 		way = append(way, what.String())
 		q.p.Press("Tab")

@@ -77,7 +77,7 @@ function HostVerbs({ h, settings }: { h: HostDetail; settings: HostResources | u
   const line = (verb: string) => (given: Record<string, string>) => `steady host ${verb} ${h.name}${because(given)}`;
   const off = settings?.settings.enabled === false;
   return (
-    <div class="verbs">
+    <div class="verbs" role="group" aria-label="Verbs">
       {h.frozenUntil
         ? <Verb operation="unfreeze-host" label="Unfreeze" parts={parts} line={line("unfreeze")} />
         : <Verb operation="freeze-host" label="Freeze" parts={parts} what="The host is given no grants for a while."
@@ -186,7 +186,7 @@ function Settings({ r }: { r: HostResources }) {
             fields={[field("heartbeat", "Reports every, in seconds (5 to 600)", s.heartbeatInterval && s.heartbeatInterval / 1000), field("resync", "Checks every, in seconds (1 to 3600)", s.resyncInterval && s.resyncInterval / 1000),
               field("builds", "Builds at a time", s.pools.builds), field("pulls", "Pulls at a time", s.pools.pulls), field("starts", "Starts at a time", s.pools.starts)]}
             body={(g) => ({ reason: g.reason, heartbeatInterval: Number(g.heartbeat) * 1000, resyncInterval: Number(g.resync) * 1000, builds: Number(g.builds), pulls: Number(g.pulls), starts: Number(g.starts) })}
-            line={(g) => `steady host set ${r.host} --heartbeat ${g.heartbeat ? g.heartbeat + "s" : "default"} --resync ${g.resync ? g.resync + "s" : "default"}${because(g)}`} />
+            line={(g) => `steady host set ${r.host} --heartbeat ${g.heartbeat ? g.heartbeat + "s" : "default"} --resync ${g.resync ? g.resync + "s" : "default"} --builds ${g.builds || "default"} --pulls ${g.pulls || "default"} --starts ${g.starts || "default"}${because(g)}`} />
         )
         : <p class="dim">The declaration does not leave its settings to the server. The line in fleet.yaml that would: <code>allow: [settings]</code></p>}
     </>

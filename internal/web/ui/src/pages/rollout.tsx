@@ -94,20 +94,20 @@ const rolloutVerbs = [
 ] as const;
 
 // Verbs are what can be decided about a rollout, the one that stops it first.
-export function Verbs({ r }: { r: Rollout }) {
+export function Verbs({ r }: { r: RolloutDetail }) {
   if (r.endedAt || r.phase === "queued") {
-    return r.status === "halted" || r.endedAt ? <div class="verbs"><Retry r={r} /><Rollback r={r} /></div> : null;
+    return r.status === "halted" || r.endedAt ? <div class="verbs" role="group" aria-label="Verbs"><Retry r={r} /><Rollback r={r} /></div> : null;
   }
   const fits = (verb: string) => (verb === "pause" ? r.status !== "paused" : verb === "resume" ? r.status === "paused" || r.status === "halted" : true);
   return (
-    <div class="verbs">
+    <div class="verbs" role="group" aria-label="Verbs">
       {rolloutVerbs.filter((v) => fits(v.verb)).map((v) => (
         <Verb key={v.verb} operation="operate-rollout" label={v.label} parts={{ rollout: r.name, verb: v.verb }} what={v.what} danger={v.danger}
           line={(given) => `steady rollout ${v.verb} ${r.name}${because(given)}`} />
       ))}
       <Verb operation="promote-wave" label="Promote" parts={{ rollout: r.name }} what="Opens the next wave without the evidence that the gate waits for."
-        fields={[{ name: "wave", label: "Wave that is meant (the open one)" }]}
-        line={(given) => `steady rollout promote ${r.name}${given.wave ? ` --wave ${given.wave}` : ""}${because(given)}`} />
+        fields={[{ name: "wave", label: "Wave that is meant", value: (r.waves ?? []).find((w) => w.state === "open")?.name ?? "", required: true }]}
+        line={(given) => `steady rollout promote ${r.name} --wave ${given.wave}${because(given)}`} />
       <Retry r={r} />
       <Rollback r={r} />
     </div>

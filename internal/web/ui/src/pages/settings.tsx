@@ -2,7 +2,7 @@ import type { Item, Source, Token } from "../api";
 import { Command, Empty, Loaded, Section } from "../parts/layout";
 import { type Column, Table } from "../parts/table";
 import { Time } from "../parts/time";
-import { Verb } from "../parts/verb";
+import { Verb, because } from "../parts/verb";
 import { may, me } from "../session";
 import { useAnswer } from "../stream";
 import { Status } from "../words";
@@ -33,7 +33,7 @@ export function SettingsPage() {
             </Section>
             <Section title="Sources of releases">
               {(s.sources ?? []).length === 0
-                ? <Empty>None: releases are pushed. A server that looks for them by itself: <Command line="steady server --source https://…" /></Empty>
+                ? <Empty>None: releases are pushed. A server that looks for them by itself: <Command line="steady server --release-source https://…" /></Empty>
                 : <Table label="Sources" columns={sources} rows={s.sources!} id={(x) => x.name} />}
             </Section>
           </>
@@ -54,7 +54,7 @@ function SafeMode() {
     {(waits?.owed ?? []).length > 0 && <p>{waits!.owed!.length} hosts owe the server events that its log lacks: {waits!.owed!.slice(0, 10).map((o) => <a key={o.host} href={`/hosts/${o.host}`}>{o.host} </a>)}</p>}
     {(waits?.unheard ?? []).length > 0 && <p>{waits!.unheard!.length} hosts were not heard of since the restore; they are waited for until <Time at={waits!.unheardUntil} />.</p>}
     <div class="verbs">
-      <Verb operation="end-safe-mode" label="End safe mode" danger what="The server grants again without the events that hosts owe it." line={(g) => `steady safe-mode end --reason '${g.reason ?? "…"}'`} />
+      <Verb operation="end-safe-mode" label="End safe mode" danger what="The server grants again without the events that hosts owe it." line={(g) => `steady safe-mode end${because(g)}`} />
       <Verb operation="reconcile" label="Reconcile" noReason what="Every rollout and host is evaluated now instead of at the next tick." line={() => "steady reconcile"} />
     </div>
    </>
