@@ -246,7 +246,7 @@ func (a *app) showServer(r serverReady) {
 	if r.AdminToken != "" {
 		a.Printf("\nAdmin token: %s", r.AdminToken)
 	}
-	a.Printf("\nNext, in another terminal:\n  export %s=%s\n  steady status\n", command.EnvContext, r.Context)
+	a.Printf("\nNext, in another terminal:\n  export %s=%s\n  steady status\n  steady ui       # the same in a browser\n", command.EnvContext, r.Context)
 }
 
 // sourceOptions say where a server looks for releases.

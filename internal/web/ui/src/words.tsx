@@ -40,7 +40,7 @@ export function Status({ word, kind, children }: { word: string; kind: Kind; chi
   const meaning = reference.value.get(`${kind} ${word}`);
   const text = (
     <>
-      <span class="glyph" aria-hidden="true">{glyphs[tone]}</span>
+      {tone !== "none" && <span class="glyph" aria-hidden="true">{glyphs[tone]}</span>}
       {children ?? word}
     </>
   );

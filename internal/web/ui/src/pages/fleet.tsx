@@ -15,7 +15,7 @@ export function FleetPage() {
       <h1>Fleet {status.value?.fleet}</h1>
       <Loaded of={fleet}>
         {({ names, groups, cells, legend }) => !names?.length || !groups || !legend
-          ? <Empty>No release was accepted yet, so no host is declared. Begin with <Command line="steady release build" />, sign it and push it.</Empty>
+          ? <Empty>No release was accepted yet, so no host is declared. Where the fleet file and its keys are: <Command line="steady release publish" /></Empty>
           : (
             <>
               <ul class="legend" aria-label="Hosts by state">
@@ -39,11 +39,14 @@ export function FleetPage() {
   );
 }
 
+const few = 5; // hosts that a line names
+
 function Needs({ status, rollouts }: { status: FleetStatus; rollouts: Rollout[] }) {
   const list = [
     ...(status.safeMode ? [{ text: status.safeMode, to: "/settings" }] : []),
     ...rollouts.filter((r) => !r.endedAt && r.status === "paused").map((r) => ({ text: r.blocked ?? `rollout ${r.name} is paused`, to: `/rollouts/${r.name}` })),
     ...(status.warnings ?? []).map((text) => ({ text, to: "/settings" })),
+    ...never(status.hosts.neverEnrolled ?? []),
     ...(status.hosts.failed > 0 ? [{ text: `${status.hosts.failed} hosts failed`, to: "/hosts?state=failed" }] : []),
     ...(status.hosts.toEnrol > 0 ? [{ text: `${status.hosts.toEnrol} hosts do nothing until they enrol again`, to: "/hosts?sort=state" }] : []),
   ];
@@ -51,8 +54,15 @@ function Needs({ status, rollouts }: { status: FleetStatus; rollouts: Rollout[] 
   return <ul class="needs">{list.map((n) => <li key={n.text}><a href={n.to}>{n.text}</a></li>)}</ul>;
 }
 
+// never says which hosts are declared and have not come.
+function never(names: string[]) {
+  if (names.length === 0) return [];
+  const more = names.length > few ? ` and ${names.length - few} more` : "";
+  return [{ text: `Never enrolled: ${names.slice(0, few).join(", ")}${more}. Next: steady token create ${names.length > 1 ? "HOST" : names[0]}`, to: "/hosts?state=never-enrolled" }];
+}
+
 function UnderWay({ rollouts }: { rollouts: Rollout[] }) {
-  if (rollouts.length === 0) return <Empty>None. The next one begins when a release is pushed: <Command line="steady release push" /></Empty>;
+  if (rollouts.length === 0) return <Empty>None. The next one begins with a release: <Command line="steady release publish" /></Empty>;
   return (
     <ul class="lines">
       {rollouts.map((r) => (

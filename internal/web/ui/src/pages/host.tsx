@@ -53,7 +53,7 @@ function Strip({ h }: { h: HostDetail }) {
   return (
     <>
       <p>
-        <Status kind="presences" word={h.presence} /> <Status kind="members" word={h.phase} /> <Status kind="health" word={h.health} />
+        <Status kind="presences" word={h.presence} /> <Status kind="members" word={h.phase} /> {h.incarnation > 0 && <Status kind="health" word={h.health} />}
         {h.failed && <b class="bad"> {h.failed}</b>}
       </p>
       <ol class="strip" aria-label={`Phase: ${h.phase}`}>
@@ -85,9 +85,9 @@ function HostVerbs({ h, settings }: { h: HostDetail; settings: HostResources | u
             body={(g) => ({ for: Math.round(Number(g.hours) * 3_600_000), reason: g.reason })}
             line={(g) => `steady host freeze ${h.name} --for ${g.hours}h${because(g)}`} />}
       <Verb operation="retry-host" label="Retry" parts={parts} what="The host begins anew with what it gave up." line={line("retry")} />
-      <Verb operation="tune-host" label={off ? "Enable" : "Disable"} parts={parts} danger={!off} what={off ? "Its workspaces start again." : "All of its workspaces stop until it is enabled again."}
-        body={(g) => ({ enabled: off, reason: g.reason })} line={line(off ? "enable" : "disable")} />
-      <Verb operation="revoke-host" label="Revoke" parts={parts} danger what="Its certificates end at once; it does nothing until it enrols again." line={line("revoke")} />
+      {(settings?.delegation?.allow ?? []).includes("disable") && <Verb operation="tune-host" label={off ? "Enable" : "Disable"} parts={parts} danger={!off} what={off ? "Its workspaces start again." : "All of its workspaces stop until it is enabled again."}
+        body={(g) => ({ enabled: off, reason: g.reason })} line={line(off ? "enable" : "disable")} />}
+      {h.incarnation > 0 && <Verb operation="revoke-host" label="Revoke" parts={parts} danger what="Its certificates end at once; it does nothing until it enrols again." line={line("revoke")} />}
       <Verb operation="decommission-host" label="Decommission" parts={parts} danger what="It is revoked and retired for good." line={line("decommission")} />
       <details class="signed">
         <summary>Remove…</summary>

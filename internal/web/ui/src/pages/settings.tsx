@@ -25,7 +25,7 @@ export function SettingsPage() {
                 <dt>Timestamp</dt><dd><Time at={s.release.timestampAt} /></dd>
                 <dt>Root</dt><dd>version {s.root.version}, epoch {s.root.epoch}, ends <Time at={s.root.expires} /></dd>
               </dl>
-              <SafeMode />
+              <SafeMode on={!!s.safeMode} />
               <p>Check the whole log where the server's data are: <Command line="steady doctor --data DATA" /></p>
             </Section>
             <Section title="What ends">
@@ -33,7 +33,7 @@ export function SettingsPage() {
             </Section>
             <Section title="Sources of releases">
               {(s.sources ?? []).length === 0
-                ? <Empty>None: releases are pushed. A server that looks for them by itself: <Command line="steady server --release-source https://…" /></Empty>
+                ? <Empty>None: releases are pushed. A server that looks for them by itself: <Command line="steady server --source https://…" /></Empty>
                 : <Table label="Sources" columns={sources} rows={s.sources!} id={(x) => x.name} />}
             </Section>
           </>
@@ -47,24 +47,27 @@ export function SettingsPage() {
   );
 }
 
-function SafeMode() {
+function SafeMode({ on }: { on: boolean }) {
   const waits = useAnswer("safe-mode").value;
   return (
    <>
     {(waits?.owed ?? []).length > 0 && <p>{waits!.owed!.length} hosts owe the server events that its log lacks: {waits!.owed!.slice(0, 10).map((o) => <a key={o.host} href={`/hosts/${o.host}`}>{o.host} </a>)}</p>}
     {(waits?.unheard ?? []).length > 0 && <p>{waits!.unheard!.length} hosts were not heard of since the restore; they are waited for until <Time at={waits!.unheardUntil} />.</p>}
     <div class="verbs">
-      <Verb operation="end-safe-mode" label="End safe mode" danger what="The server grants again without the events that hosts owe it." line={(g) => `steady safe-mode end${because(g)}`} />
+      {on && <Verb operation="end-safe-mode" label="End safe mode" danger what="The server grants again without the events that hosts owe it." line={(g) => `steady safe-mode end${because(g)}`} />}
       <Verb operation="reconcile" label="Reconcile" noReason what="Every rollout and host is evaluated now instead of at the next tick." line={() => "steady reconcile"} />
     </div>
    </>
   );
 }
 
+// amount is a number of things, or of bytes where it is that large.
+const amount = (n: number) => (n < 2 ** 24 ? String(n) : `${(n / 2 ** 30).toFixed(1)} GiB`);
+
 const ends: Column<Item>[] = [
   { name: "What", show: (i) => <>{i.kind} {i.name}</> },
   { name: "Level", show: (i) => <Status kind="other" word={i.level} /> },
-  { name: "Ends", show: (i) => (i.ends ? <Time at={i.ends} /> : i.limit ? `${i.used ?? 0} of ${i.limit}` : "") },
+  { name: "Ends", show: (i) => (i.ends ? <Time at={i.ends} /> : i.limit ? `${amount(i.used ?? 0)} of ${amount(i.limit)}` : "") },
   { name: "Next", show: (i) => <>{i.message} {i.next}</> },
 ];
 
@@ -78,7 +81,7 @@ const sources: Column<Source>[] = [
 function Tokens() {
   const tokens = useAnswer("list-tokens");
   const columns: Column<Token>[] = [
-    { name: "Name", show: (t) => t.name },
+    { name: "Name", show: (t) => <>{t.name}{t.parent && <span class="dim"> (a session in a browser)</span>}</> },
     { name: "Role", show: (t) => t.role },
     { name: "Made", show: (t) => <Time at={t.createdAt} />, narrow: true },
     { name: "Last used", show: (t) => <Time at={t.lastUsed} /> },

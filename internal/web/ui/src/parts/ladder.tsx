@@ -1,7 +1,7 @@
 import type { Answer, Block, Gate, Remedy } from "../api";
 import type { Operation } from "../request";
 import { routes } from "../api";
-import { Status, toneOf } from "../words";
+import { Status } from "../words";
 import { Command } from "./layout";
 import { Time } from "./time";
 import { Verb, because } from "./verb";
@@ -19,7 +19,7 @@ function Rungs({ label, gates }: { label: string; gates: Gate[] }) {
   return (
     <ol class="ladder" aria-label={label}>
       {gates.map((g) => (
-        <li key={g.gate + (g.rule ?? "")} class={toneOf(g.state)}>
+        <li key={g.gate + (g.rule ?? "")} class={g.state}>
           <Status kind="other" word={g.state}>{g.state === "notReached" ? "not reached" : g.state}</Status>{" "}
           <Status kind="gates" word={g.gate} />{g.rule && g.rule !== g.gate && <span class="dim"> {g.rule}</span>}
           {g.block && <Why block={g.block} />}
