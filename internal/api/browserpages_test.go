@@ -74,7 +74,7 @@ func usable(t *testing.T, p *browse.Page, name string) {
 func fleetFlow(t *testing.T, s *story, p *browse.Page) {
 	p.Wait("link", "2 hosts are soaking")
 	p.Wait("link", "1 hosts are never-enrolled")
-	p.In("region", "Needs you").WaitText("Nothing needs you.")
+	p.In("region", "Needs you").WaitText("Never enrolled: h-0007. Next: steady token create h-0007")
 	testkit.Must(t, s.op.Operate(s.ctx(), "pause", storyRun, "lunch"))
 	p.In("region", "Needs you").WaitText(storyRun + " is paused: lunch")
 	p.In("region", "Needs you").Click("link", "rollout "+storyRun+" is paused: lunch")

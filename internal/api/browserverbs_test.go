@@ -59,7 +59,6 @@ func TestBrowserVerbs(t *testing.T) {
 		}},
 		{"/settings", []keyed{
 			{verb: "Reconcile", role: "region", part: "Server", line: "steady reconcile", silent: true},
-			{verb: "End safe mode", role: "region", part: "Server", line: "steady safe-mode end", refused: "safe mode"},
 			{verb: "Revoke", role: "row", part: "tester viewer…", line: "steady operator revoke " + made.ID, silent: true},
 		}},
 	} {
