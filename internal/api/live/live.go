@@ -16,13 +16,13 @@ import (
 	"github.com/steadyfleet/steady/internal/core/clock"
 )
 
-// The pace. A topic is asked when the log moved, at most ten times a second, and rests fifty
+// The pace. A topic is asked when the log moved, at most ten times a second, and rests thirty
 // times as long as its answer took, but no longer than maxRest; all of them together take a
 // quarter of the time of one core at most. What depends on time alone is asked every five seconds.
 const (
 	pace     = 100 * time.Millisecond
-	rests    = 50
-	maxRest  = 10 * time.Second
+	rests    = 30
+	maxRest  = 3 * time.Second
 	share    = 3 // rests of all topics after one
 	beat     = 5 * time.Second
 	again    = 15 * time.Second // between two looks at what a viewer may see
