@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto"
 	"crypto/ed25519"
@@ -42,7 +43,8 @@ type agent struct {
 	acked       identity.Chain
 	queue       []wire.Event // not acknowledged
 	clock       clock.Instant
-	fail        bool // activations fail
+	fail        bool   // activations fail
+	says        string // why, instead of "the test says so"
 	all         []wire.Event
 	began       int           // activations and ways back
 	newest      digest.Digest // what the newest release that it accepted rolls out to it, if that is of matter
@@ -278,7 +280,7 @@ func (x acting) Activate(e reducer.Activate) error {
 	x.began++
 	in := reducer.GenerationObserved{Generation: e.Generation, Outcome: reducer.Complete}
 	if x.fail {
-		in.Outcome, in.Code, in.Detail = reducer.Broken, "boom", "the test says so"
+		in.Outcome, in.Code, in.Detail = reducer.Broken, "boom", cmp.Or(x.says, "the test says so")
 	}
 	x.run(x.step(in))
 	x.run(x.step(reducer.Contact{Era: x.a.Era()}))
