@@ -25,6 +25,8 @@ func TestBrowserPages(t *testing.T) {
 		{"rollout", "/rollouts/" + storyRun, rolloutFlow},
 		{"hosts", "/hosts", hostsFlow},
 		{"host", "/hosts/h-0002", hostFlow},
+		{"workspaces", "/workspaces", workspacesFlow},
+		{"workspace", "/workspaces/h-0001/workspace/web", workspaceFlow},
 		{"release", "/release", releaseFlow},
 		{"log", "/log", logFlow},
 		{"settings", "/settings", settingsFlow},
@@ -167,6 +169,37 @@ func hostFlow(t *testing.T, s *story, p *browse.Page) {
 	record.Choose("link", "All of it")
 	p.Wait("heading", "Log")
 	p.WaitText("host.bundle_quarantined")
+}
+
+// The list is filtered and sorted by the server; what is made begins there.
+func workspacesFlow(t *testing.T, s *story, p *browse.Page) {
+	p.Wait("heading", "Workspaces")
+	p.WaitText("No workspace is like that.")
+	for _, host := range []string{"h-0000", "h-0001"} {
+		testkit.Value(s.op.SetResource(s.ctx(), host, "workspace", "web", resource(`{"image":"app","env":[{"name":"A","value":"<img src=x onerror=alert(1)>"}]}`)))(t)
+	}
+	p.In("region", "Every workspace").WaitText("h-0001")
+	p.Write("searchbox", "Part of HOST/NAME", "h-0001/")
+	p.WaitText("1 in all")
+	p.Choose("link", "web")
+	p.Wait("heading", "Workspace h-0001/web")
+}
+
+// A person sees what is set, changes it as fields and as text, and reads what is left to the
+// server. The simulated host answers no preview.
+func workspaceFlow(t *testing.T, s *story, p *browse.Page) {
+	p.In("region", "Set").WaitText("<img src=x onerror=alert(1)>")
+	p.Choose("link", "Change")
+	p.Write("textbox", "command", "sh")
+	p.Until("the text to say the same", `document.getElementById("source").value.includes('"command": [\n    "sh"\n  ]')`)
+	p.Write("textbox", "The same as text (JSON)", `{"image": "app", "user": "1000"}`)
+	p.Choose("button", "Set")
+	p.In("dialog", "Set…").WaitText("steady apply -f web.yaml h-0001")
+	p.In("dialog", "Set…").Write("textbox", "Reason, for the log", "a test")
+	p.In("dialog", "Set…").Choose("button", "Set")
+	p.In("region", "Set").WaitText(`"user": "1000"`)
+	p.Go(s.server.OperatorURL() + "/workspaces/h-0001/image/app")
+	p.WaitText("The line in fleet.yaml that would, below the host: managed: [image]")
 }
 
 func releaseFlow(t *testing.T, s *story, p *browse.Page) {

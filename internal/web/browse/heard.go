@@ -41,7 +41,10 @@ func (p *Page) hear(ev any) {
 		}
 		p.said = append(p.said, text)
 	case *log.EventEntryAdded:
-		if e.Entry.Level == log.EntryLevelError || e.Entry.Source == log.EntrySourceSecurity {
+		// A browser gives requests up when the addresses of the machine change, as they do beside
+		// a container engine: that is no word of the page, which asks again.
+		changed := strings.Contains(e.Entry.Text, "net::ERR_NETWORK_CHANGED")
+		if !changed && e.Entry.Level == log.EntryLevelError || e.Entry.Source == log.EntrySourceSecurity {
 			p.said = append(p.said, e.Entry.Text+" "+e.Entry.URL)
 		}
 	case *page.EventJavascriptDialogOpening:

@@ -9,7 +9,9 @@ import { LogPage } from "./pages/log";
 import { ReleasePage } from "./pages/release";
 import { RolloutPage } from "./pages/rollout";
 import { RolloutsPage } from "./pages/rollouts";
+import { ResourcePage } from "./pages/resource";
 import { SettingsPage } from "./pages/settings";
+import { WorkspacesPage } from "./pages/workspaces";
 import { ReplayBar } from "./parts/replaybar";
 import { url } from "./router";
 import { Login, enter, leave, me, refused } from "./session";
@@ -22,6 +24,7 @@ const pageOf: Record<string, (props: { rest: string[] }) => preact.ComponentChil
   "": FleetPage,
   rollouts: ({ rest }) => (rest.length > 0 ? <RolloutPage key={rest.join("/")} rest={rest} /> : <RolloutsPage />),
   hosts: ({ rest }) => (rest.length > 0 ? <HostPage key={rest[0]} rest={rest} /> : <HostsPage />),
+  workspaces: ({ rest }) => (rest.length === 3 && rest.every(Boolean) ? <ResourcePage key={rest.join("/")} rest={rest} /> : <WorkspacesPage />),
   release: ReleasePage,
   log: LogPage,
   settings: SettingsPage,

@@ -7,6 +7,7 @@ import { Time, span } from "./time";
 
 interface Sample {
   host?: { cpuPermille?: number; memTotalBytes?: number; memAvailableBytes?: number; load1Milli?: number; cpuCount?: number };
+  workspaces?: { name: string; cpuPermille?: number; memBytes?: number; memLimitBytes?: number; pids?: number }[];
   gpus?: { name?: string; utilPermille?: number; memUsedBytes?: number; memTotalBytes?: number; temperatureC?: number }[];
 }
 
@@ -44,6 +45,27 @@ export function Metrics({ host }: { host: string }) {
             {times.length > 1 && <Later times={times} series={[["Processor %", cpu], ["Memory %", memory]]} />}
           </>
         )}
+    </Loaded>
+  );
+}
+
+// WorkspaceMetrics is what a host last measured of one of its workspaces.
+export function WorkspaceMetrics({ host, name }: { host: string; name: string }) {
+  const m = useAnswer("host-metrics", { host });
+  return (
+    <Loaded of={m}>
+      {(v) => {
+        const w = (v.metrics as Sample | undefined)?.workspaces?.find((x) => x.name === name);
+        if (!w) return <Empty>Nothing: it does not run, the host is away, or metrics of workspaces are off.</Empty>;
+        return (
+          <dl class="facts">
+            <dt>Measured</dt><dd><Time at={v.at} /></dd>
+            <dt>Processor</dt><dd>{w.cpuPermille === undefined ? "unknown" : `${(w.cpuPermille / 10).toFixed(1)} % of one CPU`}</dd>
+            <dt>Memory</dt><dd>{w.memBytes === undefined ? "unknown" : `${(w.memBytes / 2 ** 20).toFixed(1)} MiB`}{w.memLimitBytes ? ` of ${gib(w.memLimitBytes)}` : ""}</dd>
+            <dt>Processes</dt><dd>{w.pids ?? "unknown"}</dd>
+          </dl>
+        );
+      }}
     </Loaded>
   );
 }

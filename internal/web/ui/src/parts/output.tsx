@@ -2,9 +2,9 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { pathOf } from "../request";
 
 // Frames of a stream: a byte for the type, four for the length, and the content.
-const STDOUT = 1;
-const STDERR = 2;
-const EXIT = 5;
+export const STDOUT = 1;
+export const STDERR = 2;
+export const EXIT = 5;
 
 const kept = 2000; // lines on the page
 const frame = 50; // milliseconds between two pictures

@@ -13,6 +13,8 @@ export interface Field {
   options?: string[];
   value?: string;
   required?: boolean;
+  // after shows the field once the server has refused in words like these.
+  after?: RegExp;
 }
 
 export interface VerbOf {
@@ -25,6 +27,9 @@ export interface VerbOf {
   // body is what is sent; by default the reason and the fields by their names.
   body?: (given: Record<string, string>) => unknown;
   query?: (given: Record<string, string>) => Record<string, string>;
+  // send does what one call does not; by default the operation is called.
+  send?: (given: Record<string, string>) => Promise<unknown>;
+  done?: () => void;
   noReason?: boolean;
   danger?: boolean;
   // line is the command that does the same.
@@ -58,9 +63,10 @@ export function Verb(v: VerbOf) {
     try {
       const { reason, ...rest } = all;
       const body = v.body ? v.body(all) : v.noReason ? undefined : { reason, ...rest };
-      await call(v.operation, { ...v.parts, ...v.named?.(all) }, body, v.query?.(all));
+      await (v.send ? v.send(all) : call(v.operation, { ...v.parts, ...v.named?.(all) }, body, v.query?.(all)));
       dialog.current!.close();
       say(`${v.label}: done`);
+      v.done?.();
     } catch (e) {
       setError((e as Error).message);
     } finally {
@@ -79,7 +85,7 @@ export function Verb(v: VerbOf) {
         <form onSubmit={submit}>
           <h2 id={key}>{v.label} {Object.values(v.parts ?? {}).join(" ")}</h2>
           {v.what && <p>{v.what}</p>}
-          {(v.fields ?? []).map((f) => (
+          {(v.fields ?? []).filter((f) => !f.after || f.after.test(error) || given[f.name]).map((f) => (
             <label key={f.name} class={f.type === "checkbox" ? "check" : ""}>
               <span>{f.label}</span>
               {f.type === "select"

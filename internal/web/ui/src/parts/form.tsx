@@ -1,0 +1,154 @@
+import { useEffect, useState } from "preact/hooks";
+import type { Schema } from "../api";
+
+export type Document = Record<string, unknown>;
+
+const indent = 2;
+
+const json = (v: unknown) => (v === undefined ? "" : JSON.stringify(v, null, indent));
+
+// put is a document with a field set; undefined and what is empty leave it out.
+function put(doc: Document | undefined, name: string, value: unknown): Document | undefined {
+  const { [name]: _, ...rest } = doc ?? {};
+  const all = value === undefined ? rest : { ...doc, [name]: value };
+  return Object.keys(all).length > 0 ? all : undefined;
+}
+
+// filled is a document without the objects in it that say nothing.
+export const filled = (doc: Document) => Object.fromEntries(Object.entries(doc).filter(([, v]) => json(v) !== "{}"));
+
+const lines = (text: string) => text.split("\n").filter((l) => l !== "");
+
+interface Input {
+  id: string;
+  label: string;
+  schema: Schema;
+  value: unknown;
+  set: (value: unknown) => void;
+}
+
+// Form edits a document by its schema. What is nested too deeply for it is text in it.
+export function Form({ schema, doc, set, id, skip = [] }: { schema: Schema; doc: Document; set: (doc: Document) => void; id: string; skip?: string[] }) {
+  const names = (schema["x-order"] ?? []).filter((n) => !skip.includes(n));
+  const [began] = useState(doc); // a field stays where it is while it is typed
+  const first = names.filter((n, i) => i < shown || began[n] !== undefined);
+  const rest = names.filter((n) => !first.includes(n));
+  const field = (n: string) => (
+    <Field key={n} id={`${id}-${n}`} label={n} schema={schema.properties![n]!} value={doc[n]} set={(v) => set(put(doc, n, v) ?? {})} />
+  );
+  return (
+    <div class="form">
+      {first.map(field)}
+      {rest.length > 0 && <details><summary>More fields ({rest.length})</summary>{rest.map(field)}</details>}
+    </div>
+  );
+}
+
+const shown = 9; // fields of a form that is new
+
+function Field(f: Input) {
+  const { schema: s, value } = f;
+  if (s.type === "object" && s.properties) return <Nested {...f} />;
+  const hint = [s.description, s.type === "array" && isText(s) ? "one a line" : "", mapped(s) ? "NAME=VALUE, one a line" : ""].filter(Boolean).join("; ");
+  return (
+    <div class="field">
+      <label for={f.id}>{f.label}</label>
+      {s.type === "boolean"
+        ? <input id={f.id} type="checkbox" checked={value === true} onInput={(e) => f.set(e.currentTarget.checked || undefined)} aria-describedby={`${f.id}-hint`} />
+        : s.enum
+          ? <select id={f.id} value={(value as string) ?? ""} onChange={(e) => f.set(e.currentTarget.value || undefined)} aria-describedby={`${f.id}-hint`}>
+              {["", ...s.enum].map((o) => <option key={o} value={o}>{o || "default"}</option>)}
+            </select>
+          : <Text {...f} />}
+      <p id={`${f.id}-hint`} class="dim">{hint}</p>
+    </div>
+  );
+}
+
+function Nested({ id, label, schema, value, set }: Input) {
+  const doc = value as Document | undefined;
+  return (
+    <details class="nested" open={doc !== undefined}>
+      <summary>{label} {schema.description && <span class="dim">{schema.description}</span>}</summary>
+      {(schema["x-order"] ?? []).map((n) => (
+        <Field key={n} id={`${id}-${n}`} label={n} schema={schema.properties![n]!} value={doc?.[n]} set={(v) => set(put(doc, n, v))} />
+      ))}
+    </details>
+  );
+}
+
+const isText = (s: Schema) => s.items?.type === "string";
+const mapped = (s: Schema) => s.type === "object" && (s.additionalProperties as Schema | undefined)?.type === "string";
+
+// written is a value as a person writes it in one field.
+function written(s: Schema, value: unknown): string {
+  if (value === undefined) return "";
+  if (s.type === "array" && isText(s)) return (value as string[]).join("\n");
+  if (mapped(s)) return Object.entries(value as Record<string, string>).map(([k, v]) => `${k}=${v}`).join("\n");
+  return typeof value === "string" || typeof value === "number" ? String(value) : json(value);
+}
+
+// read is what a text means; it throws why it means nothing.
+function read(s: Schema, text: string): unknown {
+  if (text.trim() === "") return undefined;
+  if (s.type === "string") return text;
+  if (s.type === "integer") {
+    if (!/^-?\d+$/.test(text.trim())) throw new Error("expected a whole number");
+    return Number(text);
+  }
+  if (s.type === "array" && isText(s)) return lines(text);
+  if (mapped(s)) {
+    return Object.fromEntries(lines(text).map((l) => {
+      const at = l.indexOf("=");
+      if (at < 1) throw new Error(`${l}: expected NAME=VALUE`);
+      return [l.slice(0, at), l.slice(at + 1)];
+    }));
+  }
+  const value = JSON.parse(text);
+  if (Array.isArray(value) !== (s.type === "array") || typeof value !== "object" || value === null) throw new Error(s.type === "array" ? "expected a list, [ … ]" : "expected an object, { … }");
+  return value;
+}
+
+// Text is a value that is typed. What cannot be read stays as it is typed, and says so.
+function Text({ id, schema, value, set }: Input) {
+  const [text, setText] = useState(written(schema, value));
+  const [wrong, setWrong] = useState("");
+  useEffect(() => {
+    try {
+      if (json(read(schema, text)) === json(value)) return;
+    } catch {
+      return; // it is being typed
+    }
+    setText(written(schema, value));
+  }, [json(value)]);
+  const type = (e: Event) => {
+    const t = (e.target as HTMLInputElement).value;
+    setText(t);
+    try {
+      set(read(schema, t));
+      setWrong("");
+    } catch (e) {
+      setWrong((e as Error).message);
+    }
+  };
+  const common = { id, value: text, onInput: type, "aria-describedby": `${id}-hint`, "aria-invalid": wrong ? true : undefined, spellcheck: false };
+  const long = (schema.type !== "string" && schema.type !== "integer") || id.endsWith("-inline");
+  return (
+    <>
+      {long ? <textarea {...common} rows={Math.min(12, Math.max(2, text.split("\n").length))} /> : <input {...common} inputMode={schema.type === "integer" ? "numeric" : "text"} />}
+      {wrong && <p role="alert" class="error">{wrong}</p>}
+    </>
+  );
+}
+
+// Source is the same document as text.
+export function Source({ id, doc, set }: { id: string; doc: Document; set: (doc: Document) => void }) {
+  const schema = { type: "object" } as Schema;
+  return (
+    <div class="field">
+      <label for={id}>The same as text (JSON)</label>
+      <Text id={id} label="" schema={schema} value={doc} set={(v) => set((v as Document) ?? {})} />
+      <p id={`${id}-hint`} class="dim">steady apply reads the same, as YAML or JSON</p>
+    </div>
+  );
+}
