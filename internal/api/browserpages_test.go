@@ -178,7 +178,7 @@ func workspacesFlow(t *testing.T, s *story, p *browse.Page) {
 	for _, host := range []string{"h-0000", "h-0001"} {
 		testkit.Value(s.op.SetResource(s.ctx(), host, "workspace", "web", resource(`{"image":"app","env":[{"name":"A","value":"<img src=x onerror=alert(1)>"}]}`)))(t)
 	}
-	p.In("region", "Every workspace").WaitText("h-0001")
+	p.In("group", "Every workspace").WaitText("h-0001")
 	p.Write("searchbox", "Part of HOST/NAME", "h-0001/")
 	p.WaitText("1 in all")
 	p.Choose("link", "web")

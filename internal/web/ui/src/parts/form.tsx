@@ -147,7 +147,7 @@ export function Source({ id, doc, set }: { id: string; doc: Document; set: (doc:
   return (
     <div class="field">
       <label for={id}>The same as text (JSON)</label>
-      <Text id={id} label="" schema={schema} value={doc} set={(v) => set((v as Document) ?? {})} />
+      <Text id={id} label="" schema={schema} value={doc} set={(v) => v !== undefined && set(v as Document)} />
       <p id={`${id}-hint`} class="dim">steady apply reads the same, as YAML or JSON</p>
     </div>
   );

@@ -1,22 +1,18 @@
 import { useEffect, useState } from "preact/hooks";
-import { pathOf, request } from "../request";
+import type { Mark, Timeline } from "../api";
+import { call } from "../request";
 import { replayed } from "../stream";
+import { Command } from "./layout";
 import { Time } from "./time";
-
-interface Marks {
-  first: number;
-  last: number;
-  marks: { seq: number; at: number; type: string; subject: string }[];
-}
 
 // ReplayBar moves the whole page through the log. Its marks are the events that matter, at
 // even distances: hours in which nothing happened take no room.
 export function ReplayBar() {
   const at = replayed.value;
-  const [marks, setMarks] = useState<Marks>();
+  const [marks, setMarks] = useState<Timeline>();
   useEffect(() => {
     if (at === undefined) return;
-    request<Marks>("GET", pathOf("history-marks")).then(setMarks, () => setMarks(undefined));
+    call("history-marks").then(setMarks, () => setMarks(undefined));
   }, [at === undefined]);
   if (at === undefined) return null;
   const list = marks?.marks ?? [];
@@ -29,13 +25,17 @@ export function ReplayBar() {
   return (
     <div class="replay" role="region" aria-label="Replay">
       <button type="button" onClick={() => step(nearest - 1)} aria-label="Event before">◀</button>
-      <input type="range" aria-label="Moment of the log" aria-valuetext={mark ? `record ${at}, ${mark.type} ${mark.subject}` : `record ${at}`}
+      <input type="range" aria-label="Moment of the log" aria-valuetext={mark ? `record ${at}, ${mark.type} ${about(mark)}` : `record ${at}`}
         min={0} max={Math.max(0, list.length - 1)} value={Math.max(0, nearest)} onInput={(e) => step(Number(e.currentTarget.value))} />
       <button type="button" onClick={() => step(nearest + 1)} aria-label="Next event">▶</button>
       <p>
-        Record {at} of {marks?.last ?? "…"}{mark && <>: <b>{mark.type}</b> {mark.subject} <Time at={mark.at} /></>}
+        Record {at} of {marks?.last.seq ?? "…"}{mark && <>: <b>{mark.type}</b> {about(mark)} <Time at={mark.at} /></>}
       </p>
+      <span>What if it had gone otherwise: <Command line={`steady replay --drop ${at}`} /></span>
       <button type="button" onClick={() => (replayed.value = undefined)}>Back to now</button>
     </div>
   );
 }
+
+// about is what a mark is about, as the log's page asks for it.
+const about = (m: Mark) => (m.subject?.kind ? `${m.subject.kind}/${m.subject.name}` : "");
