@@ -28,6 +28,7 @@ func TestBrowserPages(t *testing.T) {
 		{"workspaces", "/workspaces", workspacesFlow},
 		{"workspace", "/workspaces/h-0001/workspace/web", workspaceFlow},
 		{"release", "/release", releaseFlow},
+		{"simulate", "/simulate?failure=0.5", simulateFlow},
 		{"log", "/log", logFlow},
 		{"settings", "/settings", settingsFlow},
 	} {
@@ -231,4 +232,11 @@ func settingsFlow(t *testing.T, s *story, p *browse.Page) {
 	made := s.tokenOf("viewer", 0)
 	p.In("region", "People and their tokens").WaitText("tester viewer")
 	testkit.Must(t, s.op.RevokeToken(s.ctx(), made.ID, false))
+}
+
+// A forecast begins by itself, and again with every setting; its address has them all.
+func simulateFlow(t *testing.T, s *story, p *browse.Page) {
+	p.WaitText("An activation fails: 50 %")
+	p.In("region", "How it would go").WaitText("runs converged")
+	p.WaitText("steady release simulate --accepted --failure-rate 50% --offline 0%")
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/server"
 	"github.com/steadyfleet/steady/internal/release"
 	"github.com/steadyfleet/steady/internal/release/fleetdir"
+	"github.com/steadyfleet/steady/internal/replay"
 	"github.com/steadyfleet/steady/internal/testkit"
 	"github.com/steadyfleet/steady/internal/testkit/testfleet"
 	"github.com/steadyfleet/steady/internal/web/browse"
@@ -27,6 +28,12 @@ import (
 const testFleet = testfleet.Name
 
 func TestMain(m *testing.M) {
+	if len(os.Args) == 2 && os.Args[1] == replay.WorkerVerb { // of a server of these tests
+		if err := replay.Work(os.Stdin, os.Stdout); err != nil {
+			panic(err)
+		}
+		return
+	}
 	if dir := os.Getenv(childDir); dir != "" {
 		serveAsChild(dir)
 		return

@@ -90,7 +90,7 @@ func (a *app) root() *cobra.Command {
 		a.demoCmd(), a.serverCmd(), command.Group(command.GroupRun, "token", "Let hosts enrol", "  steady token create web-1", a.tokenCreate()), agent,
 		a.benchCmd(), a.doctorCmd(), simulate.Audit(a.Env), a.versionCmd(),
 		&cobra.Command{Use: "exit-codes", Short: "What each exit code means", Long: exit.Help})
-	root.AddCommand(simulate.Replay(a.Env), simulate.Command(a.Env), operate.Command(a.Env))
+	root.AddCommand(simulate.Replay(a.Env), simulate.Command(a.Env), simulate.Worker(a.Env), operate.Command(a.Env))
 	root.AddCommand(operate.Verbs(a.Env)...)
 	root.AddCommand(apply.Verbs(a.Env)...)
 	root.AddCommand(workspaces.Verbs(a.Env, a.imageLock())...)

@@ -2,6 +2,7 @@ package forecast
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
@@ -15,10 +16,13 @@ import (
 
 // Fleet is what a forecast begins with.
 type Fleet struct {
-	Docs    plan.Documents
+	Docs plan.Documents
+	// Release is accepted at the start; without a version it is none.
 	Release event.ReleaseAccepted
-	Hosts   []string            // that are declared, sorted
-	Tags    map[string][]string // by host
+	// Only is the rollout that counts; empty are all.
+	Only  string
+	Hosts []string            // that are declared, sorted
+	Tags  map[string][]string // by host
 	// Snapshot is the state of a server as JSON; nil begins with a fleet of which
 	// every host is enrolled, online and runs nothing yet.
 	Snapshot []byte
@@ -81,6 +85,7 @@ type Obstacle struct {
 type witness struct {
 	w       *World
 	start   clock.Instant
+	only    string
 	c       *course
 	flying  map[string]bool
 	n       int
@@ -99,7 +104,7 @@ func play(f *Fleet, m *Drawn) (*course, error) {
 	}
 	w := NewWorld(s, f.Docs, f.Start, m)
 	w.Refreshed = true
-	t := &witness{w: w, start: f.Start, flying: map[string]bool{}, c: &course{rollouts: map[digest.Digest]*passage{}, usage: map[budgetKey]*Series{}}}
+	t := &witness{w: w, start: f.Start, only: f.Only, flying: map[string]bool{}, c: &course{rollouts: map[digest.Digest]*passage{}, usage: map[budgetKey]*Series{}}}
 	if err := populate(w, f, m); err != nil {
 		return nil, err
 	}
@@ -113,8 +118,10 @@ func play(f *Fleet, m *Drawn) (*course, error) {
 	for _, name := range s.HostNames() {
 		w.Drive(name, f.Skew[name])
 	}
-	w.Fail(w.Step(server.Release{Events: []event.Event{f.Release,
-		event.TimestampAccepted{Version: s.Timestamp.Version + 1, IssuedAt: f.Start, Resolved: f.Release.Resolved}}}))
+	if f.Release.Version > 0 {
+		w.Fail(w.Step(server.Release{Events: []event.Event{f.Release,
+			event.TimestampAccepted{Version: s.Timestamp.Version + 1, IssuedAt: f.Start, Resolved: f.Release.Resolved}}}))
+	}
 	for _, d := range s.Order { // those that were open before
 		if r := s.Rollouts[d]; r != nil && !r.Phase.Ended() {
 			t.follow(r, 0)
@@ -182,8 +189,11 @@ func (t *witness) sample() {
 	}
 }
 
-// follow begins to watch a rollout.
-func (t *witness) follow(r *rollout.Rollout, opened clock.Duration) *passage {
+// follow begins to watch a rollout that counts.
+func (t *witness) follow(r *rollout.Rollout, opened clock.Duration) {
+	if t.only != "" && t.only != r.Name {
+		return
+	}
 	p := &passage{name: r.Name, channel: r.Channel, manifest: r.Manifest, opened: opened, ended: never, stopped: -1}
 	if r.Plan != nil {
 		p.hosts = len(r.Plan.Leaves)
@@ -200,7 +210,6 @@ func (t *witness) follow(r *rollout.Rollout, opened clock.Duration) *passage {
 	}
 	t.c.rollouts[r.Manifest] = p
 	t.c.order = append(t.c.order, r.Manifest)
-	return p
 }
 
 // committed takes what entered the log.
@@ -315,6 +324,9 @@ func (t *witness) pending(c *plan.Channel) {
 		return
 	}
 	ref := c.Manifests[0]
+	if t.only != "" && t.only != ref.Rollout {
+		return
+	}
 	m, err := t.w.Docs.Manifest(ref.Digest)
 	if err != nil || len(m.Leaves) == 0 {
 		return
@@ -332,4 +344,31 @@ func (t *witness) pending(c *plan.Channel) {
 	}
 	t.c.rollouts[ref.Digest] = p
 	t.c.order = append(t.c.order, ref.Digest)
+}
+
+// NameError names what the fleet does not have.
+type NameError struct{ Reason string }
+
+func (e *NameError) Error() string { return e.Reason }
+
+// Knows refuses assumptions about names that nothing in the fleet has, with a *NameError.
+func (f *Fleet) Knows(a *Assumptions) error {
+	tags := map[string]bool{"": true}
+	for _, list := range f.Tags { // order-free: a set is made of them
+		for _, tag := range list {
+			tags[tag] = true
+		}
+	}
+	names := slices.Clone(a.Fail)
+	for _, r := range slices.Concat(a.Failure, a.Offline) {
+		if names = append(names, r.Host); !tags[r.Tag] {
+			return &NameError{fmt.Sprintf("no host of the release has the tag %q", r.Tag)}
+		}
+	}
+	for _, name := range names {
+		if _, known := f.Tags[name]; !known && name != "" {
+			return &NameError{fmt.Sprintf("the release declares no host %q", name)}
+		}
+	}
+	return nil
 }

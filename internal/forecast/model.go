@@ -85,6 +85,15 @@ type Assumptions struct {
 	Latency    clock.Duration `json:"latency"`
 }
 
+// Default are what is assumed of hosts unless told otherwise, times multiplied by a factor.
+func Default(factor float64) Assumptions {
+	times := func(low, high clock.Duration) Range {
+		return Range{Min: clock.Duration(float64(low) * factor), Max: clock.Duration(float64(high) * factor)}
+	}
+	return Assumptions{Failure: []Rate{}, Fail: []string{}, Offline: []Rate{}, Latency: 50 * clock.Millisecond,
+		Prepare: times(clock.Second, 20*clock.Second), Activation: times(30*clock.Second, 2*clock.Minute)}
+}
+
 // of returns the rate for a host.
 func of(rates []Rate, host string, tags []string) float64 {
 	part, rank := 0.0, 0

@@ -3,6 +3,7 @@ package forecast
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"runtime"
 	"slices"
@@ -126,6 +127,15 @@ func count(values []int) Count {
 	return Count{Runs: len(values), Median: rank(values, 50), Worst: values[len(values)-1]}
 }
 
+// MaxRuns bounds the courses of one forecast.
+const MaxRuns = 10_000
+
+// DefaultRuns are enough for a fleet, and not too long a wait for a large one.
+func DefaultRuns(hosts int) int {
+	const most, least, together = 200, 20, 200_000
+	return max(least, min(most, together/max(1, hosts)))
+}
+
 // Run plays many courses, each with a seed of its own that follows from the first,
 // on all processors, and sums them up. Progress, if set, is told how many are
 // done, from one goroutine at a time. Runs must be at least 1.
@@ -161,6 +171,9 @@ func Run(ctx context.Context, f *Fleet, a Assumptions, runs int, seed uint64, pr
 	}
 	r := &Report{Hosts: len(f.Hosts), Runs: runs, Seed: seed, Horizon: f.Horizon, Assumptions: a}
 	r.sum(courses)
+	if f.Only != "" && len(r.Rollouts) == 0 {
+		return nil, &NameError{fmt.Sprintf("no rollout %q is open, or waits to be", f.Only)}
+	}
 	return r, nil
 }
 

@@ -54,6 +54,11 @@ type Outcome struct {
 	Entries []event.Entry `json:"-"`
 }
 
+// Views are where the log ends, and where the rerun does.
+func (o *Outcome) Views() (recorded, end View) {
+	return ViewAt(o.Recorded, 0, o.RecordedAt), ViewAt(o.End, 0, o.EndedAt)
+}
+
 // Divergence is where the rerun first decides something else.
 type Divergence struct {
 	At clock.Instant `json:"at"`

@@ -83,6 +83,7 @@ type topic struct {
 	recent  [][]byte // the last changes as events, up to version
 	asked   time.Time
 	rest    time.Duration
+	moved   bool // by something else than the log
 }
 
 // due is when a topic has to be asked, as long as head is the newest record.
@@ -90,10 +91,19 @@ func (t *topic) due(head uint64) time.Time {
 	switch {
 	case t.version == 0:
 		return t.asked
-	case head > t.seq:
+	case head > t.seq || t.moved:
 		return t.asked.Add(t.rest)
 	}
 	return t.asked.Add(max(beat, t.rest))
+}
+
+// Moved has a topic asked again, at its pace, though the log did not move.
+func (h *Hub) Moved(topic string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if t := h.topics[topic]; t != nil {
+		t.moved = true
+	}
 }
 
 // run asks topics until ctx ends.
@@ -139,6 +149,9 @@ func (h *Hub) next(now time.Time) (first *topic, wait time.Duration) {
 
 // ask asks one topic, and has its viewers look when the answer is another one.
 func (h *Hub) ask(ctx context.Context, t *topic) {
+	h.mu.Lock()
+	t.moved = false
+	h.mu.Unlock()
 	head, begun := h.cfg.Head(), time.Now()
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	body, failed := h.cfg.Answer(ctx, t.name)

@@ -418,3 +418,23 @@ func TestStreamsEndWithTheServer(t *testing.T) {
 		}
 	})
 }
+
+// TestTopicMovesWithoutTheLog: what something else than the log changed is asked at the pace of
+// the log.
+func TestTopicMovesWithoutTheLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t)
+		defer close(s.stop)
+		tab := s.open("/a", "/b")
+		defer tab.Close()
+		_ = tab.take(2 * time.Second)
+		for range 100 {
+			s.hub.Moved("/a")
+			s.hub.Moved("/none")
+		}
+		_ = tab.take(time.Second)
+		if a, b := len(s.times("/a")), len(s.times("/b")); a != 2 || b != 1 {
+			t.Errorf("/a was asked %d times, /b %d times", a, b)
+		}
+	})
+}

@@ -1,7 +1,9 @@
 package operations
 
 import (
+	"context"
 	"errors"
+	"io"
 	"net/http"
 	"time"
 
@@ -20,16 +22,23 @@ func (h *Handler) history(w http.ResponseWriter, r *http.Request) {
 	defer func() { <-h.streams }()
 	rc := http.NewResponseController(w)
 	w.Header().Set("Content-Type", "application/jsonl")
-	end := h.c.Head().Seq
+	err := h.export(r.Context(), w, h.c.Head().Seq, func() { _ = rc.SetWriteDeadline(time.Now().Add(time.Minute)) })
+	if err != nil {
+		h.log.Warn("the history was not handed out whole", "err", err)
+	}
+}
+
+// export writes the log up to a record. On hears of every page before it goes out.
+func (h *Handler) export(ctx context.Context, w io.Writer, end uint64, on func()) error {
 	library := documents.New(h.c)
 	out, err := replay.NewHistoryWriter(w, library)
-	begin, failed := h.c.Begin(r.Context())
+	begin, failed := h.c.Begin(ctx)
 	if err = errors.Join(err, failed); err == nil {
-		err = logverify.Export(r.Context(), out, begin, library)
+		err = logverify.Export(ctx, out, begin, library)
 	}
 	for after := begin.Through.Seq; err == nil && after < end; {
-		_ = rc.SetWriteDeadline(time.Now().Add(time.Minute)) // of each page
-		records, failed := h.c.Records(r.Context(), after, int(min(1000, end-after)))
+		on()
+		records, failed := h.c.Records(ctx, after, int(min(1000, end-after)))
 		if err = failed; err != nil || len(records) == 0 {
 			break
 		}
@@ -39,7 +48,5 @@ func (h *Handler) history(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		err = out.Close()
 	}
-	if err != nil {
-		h.log.Warn("the history was not handed out whole", "err", err)
-	}
+	return err
 }

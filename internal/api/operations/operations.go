@@ -68,6 +68,7 @@ type Handler struct {
 	hooks    chan struct{} // requests whose body is being read
 	origins  *http.CrossOriginProtection
 	live     *live.Hub
+	workers  *workers
 	topics   map[string]Permission // of the patterns of routes that streams follow
 }
 
@@ -87,6 +88,7 @@ func New(c *control.Control, serverCA []byte, log *slog.Logger) *Handler {
 	h := &Handler{c: c, log: log, serverCA: serverCA, mux: http.NewServeMux(), streams: make(chan struct{}, maxStreams), hooks: make(chan struct{}, maxHooks),
 		origins: http.NewCrossOriginProtection(), topics: map[string]Permission{}}
 	h.live = live.New(live.Config{Head: func() uint64 { return c.Head().Seq }, Now: c.Now, Answer: h.answer, Stopping: c.Stopping()})
+	h.workers = newWorkers(c.Stopping(), func(id string) { h.live.Moved("/forecasts/" + id) })
 	conf := huma.DefaultConfig("Steady operator API", "1")
 	conf.CreateHooks = nil // no links to schemas in answers
 	conf.OpenAPIPath, conf.DocsPath, conf.SchemasPath = "", "", ""
@@ -102,6 +104,7 @@ func New(c *control.Control, serverCA []byte, log *slog.Logger) *Handler {
 	h.managing()
 	h.splicing()
 	h.following()
+	h.forecasting()
 	h.raw("push-release", http.MethodPost, operator.RoutePush, "Push a packed release (tar)", releasing, h.push)
 	h.raw("newest-release", http.MethodGet, operator.RouteNewest, "The newest accepted release with all of its files, packed (tar)", releasing, h.newest)
 	h.raw("hook-release", http.MethodPost, operator.RouteHook, "Look at the sources of releases now; signed as GitHub, Gitea and Forgejo sign webhooks", signed, h.hook)

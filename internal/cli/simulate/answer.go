@@ -21,8 +21,8 @@ type whatIf struct {
 }
 
 func answerOf(out *replay.Outcome) whatIf {
-	w := whatIf{Outcome: out, FirstRecorded: []string{}, FirstNew: []string{},
-		Recorded: replay.ViewAt(out.Recorded, 0, out.RecordedAt), End: replay.ViewAt(out.End, 0, out.EndedAt)}
+	w := whatIf{Outcome: out, FirstRecorded: []string{}, FirstNew: []string{}}
+	w.Recorded, w.End = out.Views()
 	w.Differences = replay.Diff(w.Recorded, w.End)
 	if d := out.Divergence; d != nil {
 		w.FirstRecorded, w.FirstNew = describe(d.Recorded), describe(d.New)

@@ -2,34 +2,21 @@ package simulate
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"runtime/debug"
-	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/steadyfleet/steady/internal/cli/command"
 	"github.com/steadyfleet/steady/internal/cli/exit"
 	"github.com/steadyfleet/steady/internal/core/clock"
-	"github.com/steadyfleet/steady/internal/core/digest"
-	"github.com/steadyfleet/steady/internal/core/plan"
-	"github.com/steadyfleet/steady/internal/core/rollout"
 	"github.com/steadyfleet/steady/internal/forecast"
 	"github.com/steadyfleet/steady/internal/release"
 	"github.com/steadyfleet/steady/internal/release/fleetdir"
 	"github.com/steadyfleet/steady/internal/replay"
-)
-
-// Bounds of --runs, and how many host courses are played unless it is given.
-const (
-	maxRuns    = 10_000
-	fullRuns   = 200
-	leastRuns  = 20
-	hostsInAll = 200_000
 )
 
 type simulateOptions struct {
@@ -39,7 +26,10 @@ type simulateOptions struct {
 	seed  uint64
 	until string
 	live  bool
-	svg   string
+	// accepted is without another release than the server has.
+	accepted bool
+	rollout  string
+	svg      string
 }
 
 // Simulate returns steady release simulate.
@@ -59,7 +49,8 @@ fleet.yaml, which is built in memory. The folder is read, not verified.
 By default every host is there, healthy, and runs nothing yet. With --live the
 forecast begins with what the server has now, with --data or --file with where that
 log ends: hosts that run their target already change nothing, hosts that are away
-or were never enrolled stay away, rollouts that are open go on.
+or were never enrolled stay away, rollouts that are open go on. --accepted begins
+there, too, and plays what the server has accepted already.
 
 What is assumed, and no more: an activation fails independently on each host with
 --failure-rate, half of the times by itself and half by an enforce probe where there
@@ -70,6 +61,7 @@ everywhere is --failure-rate 100%.`,
   steady release simulate fleet.yaml --failure-rate 2% --activation 30s..5m
   steady release simulate release --live --offline 5% --svg forecast.svg
   steady release simulate --failure-rate tag:gpu=20% --fail-hosts web-3 --runs 1000 --seed 7
+  steady release simulate --accepted --rollout stable@r2 --offline 5%
   steady release simulate --failure-rate 100% -o json`,
 	}
 	f := cmd.Flags()
@@ -78,6 +70,8 @@ everywhere is --failure-rate 100%.`,
 	f.Uint64Var(&o.seed, "seed", 1, "where chance begins: the same seed gives the same forecast")
 	f.StringVar(&o.until, "until", "168h", "how far ahead to simulate")
 	f.BoolVar(&o.live, "live", false, "begin with what the server has now")
+	f.BoolVar(&o.accepted, "accepted", false, "play what the server has accepted already, from what it has now, instead of a release folder")
+	f.StringVar(&o.rollout, "rollout", "", "count this rollout alone")
 	f.StringVar(&o.svg, "svg", "", "write a picture to this file: waves as bars over time, use of budgets")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return a.simulate(cmd.Context(), args, o) }
 	a.fromFlags(cmd, &o.source)
@@ -96,25 +90,20 @@ func (a verbs) simulate(ctx context.Context, args []string, o simulateOptions) e
 	if horizon <= 0 {
 		return exit.Badf("--until %s: expected a time ahead, such as 24h", o.until)
 	}
-	if o.runs < 0 || o.runs > maxRuns {
-		return exit.Badf("--runs %d: expected 1 to %d", o.runs, maxRuns)
+	if o.runs < 0 || o.runs > forecast.MaxRuns {
+		return exit.Badf("--runs %d: expected 1 to %d", o.runs, forecast.MaxRuns)
 	}
-	plans, err := a.plans(args)
+	f, err := a.fleet(ctx, args, &o)
 	if err != nil {
 		return err
 	}
-	f := fleetOf(plans, a.Wall(), horizon)
-	if o.live || o.data != "" || o.file != "" {
-		if err := a.begin(ctx, f, plans, o.source); err != nil {
-			return err
-		}
-	}
-	if err := known(assumed, f); err != nil {
-		return err
+	f.Horizon, f.Only = horizon, o.rollout
+	if err := f.Knows(&assumed); err != nil {
+		return exit.Bad(err)
 	}
 	runs := o.runs
 	if runs == 0 {
-		runs = max(leastRuns, min(fullRuns, hostsInAll/max(1, len(f.Hosts))))
+		runs = forecast.DefaultRuns(len(f.Hosts))
 	}
 	if a.Getenv("GOGC") == "" {
 		defer debug.SetGCPercent(debug.SetGCPercent(400)) // what a run leaves behind is garbage at once
@@ -122,6 +111,9 @@ func (a verbs) simulate(ctx context.Context, args []string, o simulateOptions) e
 	tell := a.progress(fmt.Sprintf("played %%d of %d runs", runs))
 	report, err := forecast.Run(ctx, f, assumed, runs, o.seed, tell)
 	tell(-1)
+	if unknown, is := errors.AsType[*forecast.NameError](err); is {
+		return exit.With(exit.NotFound, unknown)
+	}
 	if err != nil {
 		return err
 	}
@@ -139,6 +131,27 @@ func (a verbs) simulate(ctx context.Context, args []string, o simulateOptions) e
 		}
 		return nil
 	})
+}
+
+// fleet is what the forecast begins with.
+func (a verbs) fleet(ctx context.Context, args []string, o *simulateOptions) (*forecast.Fleet, error) {
+	var plans *release.Plans
+	var err error
+	if !o.accepted {
+		if plans, err = a.plans(args); err != nil {
+			return nil, err
+		}
+	} else if len(args) > 0 {
+		return nil, exit.Badf("--accepted is of what the server has, without %s", args[0])
+	}
+	if !o.live && !o.accepted && o.data == "" && o.file == "" {
+		return replay.Fresh(plans, a.Wall()), nil
+	}
+	h, err := a.history(ctx, o.source)
+	if err != nil {
+		return nil, err
+	}
+	return replay.Ahead(h, plans, a.Wall())
 }
 
 // plans reads or builds what the argument names.
@@ -172,92 +185,4 @@ func (a verbs) plans(args []string) (*release.Plans, error) {
 		return nil, exit.Silently(exit.BadInput)
 	}
 	return rel.Plans()
-}
-
-// fleetOf is a fleet in which every host waits for the release.
-func fleetOf(p *release.Plans, now clock.Instant, horizon clock.Duration) *forecast.Fleet {
-	f := &forecast.Fleet{Docs: p, Release: p.Accepted(), Tags: map[string][]string{}, Start: now, Horizon: horizon,
-		Hosts: slices.Sorted(maps.Keys(p.Roster.Hosts))}
-	for name, h := range p.Roster.Hosts {
-		f.Tags[name] = h.Tags
-	}
-	return f
-}
-
-// known refuses names that nothing in the fleet has.
-func known(s forecast.Assumptions, f *forecast.Fleet) error {
-	host := func(name string) error {
-		if _, ok := f.Tags[name]; !ok {
-			return exit.Badf("the release declares no host %q", name)
-		}
-		return nil
-	}
-	for _, name := range s.Fail {
-		if err := host(name); err != nil {
-			return err
-		}
-	}
-	for _, r := range slices.Concat(s.Failure, s.Offline) {
-		if r.Host != "" {
-			if err := host(r.Host); err != nil {
-				return err
-			}
-		}
-		tagged := false
-		for _, tags := range f.Tags {
-			tagged = tagged || slices.Contains(tags, r.Tag)
-		}
-		if r.Tag != "" && !tagged {
-			return exit.Badf("no host of the release has the tag %q", r.Tag)
-		}
-	}
-	return nil
-}
-
-// both gives the manifests of a release and those of a log.
-type both struct{ first, then plan.Documents }
-
-// Manifest returns a manifest of either.
-func (b both) Manifest(d digest.Digest) (*rollout.Manifest, error) {
-	if m, err := b.first.Manifest(d); err == nil {
-		return m, nil
-	}
-	return b.then.Manifest(d)
-}
-
-// begin has the forecast start where a log ends. A channel of which the release
-// changes nothing keeps the manifest that the server has.
-func (a verbs) begin(ctx context.Context, f *forecast.Fleet, p *release.Plans, src source) error {
-	h, err := a.history(ctx, src)
-	if err != nil {
-		return err
-	}
-	s, err := replay.Fold(h, h, h.End())
-	if err != nil {
-		return err
-	}
-	docs := both{p, h}
-	for i := range f.Release.Channels {
-		c := &f.Release.Channels[i]
-		old := s.Channels[c.Channel]
-		if old == nil || len(old.Manifests) == 0 || len(c.Manifests) == 0 {
-			continue
-		}
-		next, err := docs.Manifest(c.Manifests[0].Digest)
-		if err != nil {
-			return err
-		}
-		if last, err := docs.Manifest(old.Manifests[0].Digest); err == nil && release.SamePlan(last.Header, next.Header) {
-			c.Manifests = old.Manifests
-		}
-	}
-	f.Docs = docs
-	if f.Snapshot, err = json.Marshal(s); err != nil {
-		return err
-	}
-	f.Skew = replay.Skew(h)
-	if n := len(h.Records); n > 0 {
-		f.Start = max(f.Start, s.Release.At)
-	}
-	return nil
 }

@@ -150,42 +150,15 @@ func (o *replayOptions) moment(h *replay.History) (uint64, error) {
 
 // change reads the flags that say what is otherwise.
 func (o *replayOptions) change() (*replay.Change, error) {
-	c := &replay.Change{Delay: map[uint64]clock.Duration{}}
-	for _, text := range o.delay {
-		seq, by, ok := strings.Cut(text, "=")
-		n, err := strconv.ParseUint(seq, 10, 63)
-		d, failed := clock.ParseDuration(by)
-		if !ok || err != nil || failed != nil {
-			return nil, exit.Badf("--delay %q: expected SEQ=TIME, such as 1187=10m", text)
-		}
-		c.Delay[n] = d
-	}
+	w := replay.Wish{Delay: o.delay, Policy: o.policy, Budget: o.budget}
 	for _, seq := range o.drop {
-		c.Drop = append(c.Drop, uint64(seq))
+		w.Drop = append(w.Drop, uint64(seq))
 	}
-	for _, text := range o.policy {
-		e, err := replay.ParsePolicy(text)
-		if err != nil {
-			return nil, exit.Badf("--policy %w", err)
-		}
-		c.Edits = append(c.Edits, e)
+	c, err := w.Change()
+	if err == nil && o.check && !c.Empty() {
+		err = exit.Badf("--check compares the log with itself; leave --delay, --drop, --policy and --budget out")
 	}
-	for _, text := range o.budget {
-		i := strings.LastIndex(text, "=")
-		n := 0
-		var err error
-		if i > 0 {
-			n, err = strconv.Atoi(text[i+1:])
-		}
-		if i < 1 || err != nil || n < 1 {
-			return nil, exit.Badf("--budget %q: expected SELECTOR=N with N of at least 1, such as tags:web=1", text)
-		}
-		c.Edits = append(c.Edits, replay.Budget(text[:i], n))
-	}
-	if o.check && !c.Empty() {
-		return nil, exit.Badf("--check compares the log with itself; leave --delay, --drop, --policy and --budget out")
-	}
-	return c, nil
+	return c, exit.Bad(err)
 }
 
 func (a verbs) between(h *replay.History, text string) error {

@@ -180,9 +180,10 @@ func (s *assumptions) flags(cmd *cobra.Command) {
 	f.StringSliceVar(&s.failure, "failure-rate", nil, "how likely an activation fails: RATE, HOST=RATE or tag:NAME=RATE, with RATE such as 2% or 0.02; may be repeated")
 	f.StringSliceVar(&s.fail, "fail-hosts", nil, "hosts on which it fails for sure")
 	f.StringSliceVar(&s.offline, "offline", nil, "who is away all along: RATE, HOST, tag:NAME, HOST=RATE or tag:NAME=RATE; may be repeated")
-	f.StringVar(&s.activation, "activation", "30s..2m", "how long an activation takes, and going back: a time or MIN..MAX")
-	f.StringVar(&s.prepare, "prepare", "1s..20s", "how long a host prepares between its grant and its claim (downloads)")
-	f.StringVar(&s.latency, "latency", "50ms", "how long a message between a host and the server takes")
+	defaults := forecast.Default(1)
+	f.StringVar(&s.activation, "activation", span(defaults.Activation), "how long an activation takes, and going back: a time or MIN..MAX")
+	f.StringVar(&s.prepare, "prepare", span(defaults.Prepare), "how long a host prepares between its grant and its claim (downloads)")
+	f.StringVar(&s.latency, "latency", defaults.Latency.String(), "how long a message between a host and the server takes")
 }
 
 func (s *assumptions) parse() (a forecast.Assumptions, err error) {

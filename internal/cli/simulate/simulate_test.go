@@ -14,6 +14,7 @@ import (
 	"github.com/steadyfleet/steady/internal/forecast"
 	"github.com/steadyfleet/steady/internal/release"
 	"github.com/steadyfleet/steady/internal/release/fleetdir"
+	"github.com/steadyfleet/steady/internal/replay"
 	"github.com/steadyfleet/steady/internal/testkit"
 )
 
@@ -28,7 +29,8 @@ func sampled(t *testing.T, s forecast.Assumptions) *forecast.Report {
 		t.Fatal(problems, more)
 	}
 	p := testkit.Value(rel.Plans())(t)
-	f := fleetOf(p, 1_800_000_000_000, clock.Day)
+	f := replay.Fresh(p, 1_800_000_000_000)
+	f.Horizon = clock.Day
 	f.Tags["web-1"] = append(f.Tags["web-1"], `<&">`)
 	r := testkit.Value(forecast.Run(t.Context(), f, s, 30, 1, nil))(t)
 	return r

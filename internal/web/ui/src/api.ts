@@ -187,6 +187,17 @@ export interface FleetHealth {
   status: string;
 }
 
+export interface Forecast {
+  done: number;
+  error?: string;
+  found?: unknown;
+  id: string;
+  record: number;
+  runs: number;
+  start?: number;
+  state: "queued" | "running" | "done" | "failed";
+}
+
 export interface FormerName {
   incarnation: number;
   name: string;
@@ -444,8 +455,29 @@ export interface MetricsChoice {
   workspaces?: boolean;
 }
 
+export interface NewForecast {
+  failure?: number;
+  offline?: number;
+  record?: number;
+  release?: string;
+  rollout?: string;
+  runs?: number;
+  seed?: number;
+  start?: number;
+  times?: number;
+}
+
 export interface NewOverride {
   signed: unknown;
+}
+
+export interface NewRerun {
+  budget?: string[] | null;
+  delay?: string[] | null;
+  drop?: number[] | null;
+  policy?: string[] | null;
+  record?: number;
+  seed?: number;
 }
 
 export interface NewToken {
@@ -865,12 +897,15 @@ export interface Answers {
   "ask-resource": Changed;
   "clear-quarantine": void;
   "close-session": void;
+  "create-forecast": Forecast;
   "create-login-link": LoginLink;
+  "create-rerun": Forecast;
   "create-token": MadeToken;
   "decommission-host": void;
   "end-safe-mode": RestoreWait;
   "enrolment": Enrolment;
   "freeze-host": Frozen;
+  "get-forecast": Forecast;
   "health": unknown;
   "history-marks": Timeline;
   "hook-release": unknown;
@@ -934,12 +969,15 @@ export const routes = {
   "ask-resource": ["POST", "/v1/operator/hosts/{host}/{kind}/{name}/{verb}", "Ask once for something of a resource"],
   "clear-quarantine": ["POST", "/v1/operator/quarantine/{channel}/{bundle}/clear", "Allow a bundle again on a channel"],
   "close-session": ["DELETE", "/v1/operator/sessions", "Log out"],
+  "create-forecast": ["POST", "/v1/operator/forecasts", "Play the fleet ahead, with a release or without"],
   "create-login-link": ["POST", "/v1/operator/login-links", "Make a code that logs a browser in once, within a minute"],
+  "create-rerun": ["POST", "/v1/operator/reruns", "Play the log again with something changed"],
   "create-token": ["POST", "/v1/operator/tokens", "Make an operator token"],
   "decommission-host": ["POST", "/v1/operator/hosts/{host}/decommission", "Revoke a host and retire it"],
   "end-safe-mode": ["POST", "/v1/operator/safe-mode/end", "Go on without the events that hosts owe the server"],
   "enrolment": ["GET", "/v1/operator/enrolment", "What a new host begins with"],
   "freeze-host": ["POST", "/v1/operator/hosts/{host}/freeze", "Give a host no grants for a while"],
+  "get-forecast": ["GET", "/v1/operator/forecasts/{id}", "Where a forecast or a rerun stands, and what it found"],
   "health": ["GET", "/healthz", "Whether the process is alive and able; 503 says why not"],
   "history-marks": ["GET", "/v1/operator/history/marks", "The first and the last record of the log, and those that matter between them"],
   "hook-release": ["POST", "/v1/hooks/release", "Look at the sources of releases now; signed as GitHub, Gitea and Forgejo sign webhooks"],

@@ -1,0 +1,164 @@
+package api_test
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/steadyfleet/steady/internal/api/operator"
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/forecast"
+	"github.com/steadyfleet/steady/internal/release"
+	"github.com/steadyfleet/steady/internal/replay"
+	"github.com/steadyfleet/steady/internal/testkit"
+)
+
+// asks posts a question and waits for its answer on a stream, as the page does.
+func (w *world) asks(secret, route, question string) (f operator.Forecast) {
+	w.t.Helper()
+	status, raw := w.request(secret, "POST", "/v1/operator"+route, question)
+	if status != 202 {
+		w.t.Fatalf("%s %s: %d %s", route, question, status, raw)
+	}
+	testkit.Must(w.t, json.Unmarshal([]byte(raw), &f))
+	w.until("forecast "+f.ID, func() bool {
+		status, raw := w.request(secret, "GET", "/v1/operator/forecasts/"+f.ID, "")
+		f = operator.Forecast{}
+		testkit.Must(w.t, json.Unmarshal([]byte(raw), &f))
+		return status == 200 && (f.State == operator.ForecastDone || f.State == operator.ForecastFailed)
+	})
+	return f
+}
+
+func reportOf(t *testing.T, f operator.Forecast) (r forecast.Report) {
+	t.Helper()
+	if f.State != operator.ForecastDone {
+		t.Fatalf("%+v", f)
+	}
+	testkit.Must(t, json.Unmarshal(f.Found, &r))
+	return r
+}
+
+// TestForecastIsThatOfTheLog: what a worker finds of the server's state at a record is what the
+// exported log gives; the same question is the same forecast, after a restart as well.
+func TestForecastIsThatOfTheLog(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	waves := "    waves:\n      - {name: first, selector: {hosts: [h-0000]}}\n      - {name: rest, selector: {all: true}}\n"
+	w.release("r1", plan{hosts: 4, content: "one", waves: waves})
+	stop := runAgents(t, w.agents(4)...)
+	w.until("r1 to converge", func() bool { return w.standing("stable@r1") == "terminal" })
+	stop()
+	w.release("r2", plan{hosts: 4, content: "two", waves: waves})
+	w.until("r2 to open", func() bool { return w.standing("stable@r2") != "" })
+	secret := w.adminSecret()
+	h := w.history()
+	record := h.End()
+	question := fmt.Sprintf(`{"record":%d,"start":1900000000000,"failure":0.3,"offline":0.1,"runs":25,"seed":7}`, record)
+
+	f := w.asks(secret, "/forecasts", question)
+	got := reportOf(t, f)
+	fl := testkit.Value(replay.Ahead(h, nil, 1_900_000_000_000))(t)
+	fl.Horizon, fl.Skew = got.Horizon, nil
+	a := forecast.Default(1)
+	a.Failure, a.Offline = []forecast.Rate{{Part: 0.3}}, []forecast.Rate{{Part: 0.1}}
+	want := testkit.Value(forecast.Run(t.Context(), fl, a, 25, 7, nil))(t)
+	if x := string(testkit.Value(json.Marshal(want))(t)); x != string(f.Found) {
+		t.Errorf("the worker found\n%s\nthe log gives\n%s", f.Found, x)
+	}
+	if len(got.Rollouts) != 1 || got.Rollouts[0].Name != "stable@r2" || got.Rollouts[0].Hosts != 4 || len(got.Rollouts[0].Waves) != 2 {
+		t.Errorf("%+v", got.Rollouts)
+	}
+	if again := w.asks(secret, "/forecasts", question); again.ID != f.ID || !bytes.Equal(again.Found, f.Found) {
+		t.Errorf("the same question is %s, then %s", f.ID, again.ID)
+	}
+	other := w.asks(secret, "/forecasts", strings.Replace(question, `"seed":7`, `"seed":8`, 1))
+	if other.ID == f.ID || other.State != operator.ForecastDone {
+		t.Errorf("another question is %+v", other)
+	}
+	if f := w.asks(secret, "/forecasts", `{"rollout":"stable@r9"}`); !strings.Contains(f.Error, `no rollout "stable@r9"`) {
+		t.Errorf("%+v", f)
+	}
+	if r := reportOf(t, w.asks(secret, "/forecasts", `{"rollout":"stable@r2","failure":1}`)); r.Finished != 0 || r.Rollouts[0].Converged != 0 {
+		t.Errorf("every activation fails, and %+v", r)
+	}
+	tar := release.Pack(os.DirFS(w.build("r3", plan{hosts: 4, content: "three", waves: waves})))
+	defer tar.Close()
+	packed := base64.StdEncoding.EncodeToString(testkit.Value(io.ReadAll(tar))(t))
+	if r := reportOf(t, w.asks(secret, "/forecasts", `{"release":"`+packed+`","rollout":"stable@r3"}`)); r.Rollouts[0].Hosts != 4 {
+		t.Errorf("%+v", r)
+	}
+	if f := w.asks(secret, "/forecasts", `{"release":"`+base64.StdEncoding.EncodeToString([]byte("no tar"))+`"}`); f.State != operator.ForecastFailed || f.Error == "" {
+		t.Errorf("a release that is none: %+v", f)
+	}
+
+	w.halt()
+	w.start()
+	if status, raw := w.request(secret, "GET", "/v1/operator/forecasts/"+f.ID, ""); status != 404 {
+		t.Errorf("after a restart: %d %s", status, raw)
+	}
+	if again := w.asks(secret, "/forecasts", question); again.ID != f.ID || !bytes.Equal(again.Found, f.Found) {
+		t.Errorf("after a restart it is another one: %+v", again)
+	}
+}
+
+// TestRerunIsThatOfTheLog: what a worker finds of a change is what replay finds of the exported log.
+func TestRerunIsThatOfTheLog(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.release("r1", plan{hosts: 3, content: "one"})
+	stop := runAgents(t, w.agents(3)...)
+	w.until("r1 to converge", func() bool { return w.standing("stable@r1") == "terminal" })
+	stop()
+	secret := w.adminSecret()
+	h := w.history()
+	f := w.asks(secret, "/reruns", fmt.Sprintf(`{"record":%d,"policy":["soak=2h"]}`, h.End()))
+	if f.State != operator.ForecastDone {
+		t.Fatalf("%+v", f)
+	}
+	var got replay.WhatIf
+	testkit.Must(t, json.Unmarshal(f.Found, &got))
+	wish := replay.Wish{Policy: []string{"soak=2h"}}
+	assumed := forecast.Default(1)
+	assumed.Activation = forecast.Range{} // as measured
+	out := testkit.Value(replay.Rerun(h, testkit.Value(wish.Change())(t), replay.Options{Assumed: assumed, Seed: 1, Beyond: clock.Day}))(t)
+	want := replay.Diff(out.Views())
+	if x, y := fmt.Sprint(got.Differences), fmt.Sprint(want); x != y || got.Divergence == nil {
+		t.Errorf("the worker found\n%s\nthe log gives\n%s", x, y)
+	}
+	for question, status := range map[string]int{`{"policy":["soak=never"]}`: 422, `{"record":99999999}`: 404, `{"budget":["x"]}`: 422} {
+		if got, raw := w.request(secret, "POST", "/v1/operator/reruns", question); got != status {
+			t.Errorf("%s: %d %s", question, got, raw)
+		}
+	}
+	if f := w.asks(secret, "/reruns", `{"drop":[99999]}`); !strings.Contains(f.Error, "no event 99999") {
+		t.Errorf("%+v", f)
+	}
+}
+
+// TestForecastsAreForReleasers: who may release asks, and everybody may look.
+func TestForecastsAreForReleasers(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.release("r1", plan{hosts: 2, content: "one"})
+	f := w.asks(w.tokenOf(operator.Releaser, clock.Hour).Secret, "/forecasts", `{"runs":3}`)
+	for _, role := range []operator.Role{operator.Viewer, operator.Operator} {
+		secret := w.tokenOf(role, clock.Hour).Secret
+		for _, route := range []string{"/forecasts", "/reruns"} {
+			if status, raw := w.request(secret, "POST", "/v1/operator"+route, `{}`); status != 403 {
+				t.Errorf("%s %s: %d %s", role, route, status, raw)
+			}
+		}
+		if status, raw := w.request(secret, "GET", "/v1/operator/forecasts/"+f.ID, ""); status != 200 {
+			t.Errorf("%s: %d %s", role, status, raw)
+		}
+	}
+	if status, raw := w.request(w.adminSecret(), "POST", "/v1/operator/forecasts", `{"runs":100000}`); status != 422 {
+		t.Errorf("too many runs: %d %s", status, raw)
+	}
+}
