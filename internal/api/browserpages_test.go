@@ -237,6 +237,6 @@ func settingsFlow(t *testing.T, s *story, p *browse.Page) {
 // A forecast begins by itself, and again with every setting; its address has them all.
 func simulateFlow(t *testing.T, s *story, p *browse.Page) {
 	p.WaitText("An activation fails: 50 %")
-	p.In("region", "How it would go").WaitText("runs converged")
+	p.In("region", "How it would go").WaitText("runs came to an end")
 	p.WaitText("steady release simulate --accepted --failure-rate 50% --offline 0%")
 }

@@ -134,6 +134,8 @@ var asked = map[string]string{
 	"open-session":      "none: " + undrawn["operator.token_revoked"],
 	"close-session":     "none: " + undrawn["operator.token_revoked"],
 	"set-topics":        "none: it changes what a viewer is sent, and nothing of the fleet",
+	"create-forecast":   "none: it plays a copy of the state, and changes nothing of the fleet",
+	"create-rerun":      "none: it plays a copy of the log, and changes nothing of the fleet",
 	"set-resource":      "none: " + managedReason,
 	"remove-resource":   "none: " + managedReason,
 	"ask-resource":      "none: " + managedReason,

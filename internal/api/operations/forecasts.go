@@ -33,11 +33,11 @@ const maxRerun = 1_000_000
 
 // forecasting registers what plays ahead, and again.
 func (h *Handler) forecasting() {
-	ask := func(id, path, summary string) huma.Operation {
-		return huma.Operation{OperationID: id, Method: http.MethodPost, Path: path, Summary: summary, DefaultStatus: http.StatusAccepted, MaxBodyBytes: maxRelease}
+	ask := func(id, method, path, summary string) huma.Operation {
+		return huma.Operation{OperationID: id, Method: method, Path: path, Summary: summary, DefaultStatus: http.StatusAccepted, MaxBodyBytes: maxRelease}
 	}
-	add(h, ask("create-forecast", "/forecasts", "Play the fleet ahead, with a release or without"), releasing, h.createForecast)
-	add(h, ask("create-rerun", "/reruns", "Play the log again with something changed"), releasing, h.createRerun)
+	add(h, ask("create-forecast", http.MethodPost, "/forecasts", "Play the fleet ahead, with a release or without"), releasing, h.createForecast)
+	add(h, ask("create-rerun", http.MethodPost, "/reruns", "Play the log again with something changed"), releasing, h.createRerun)
 	add(h, get("get-forecast", "/forecasts/{id}", "Where a forecast or a rerun stands, and what it found"), viewing, h.getForecast)
 }
 

@@ -75,7 +75,7 @@ func (w *workers) ask(j *job) (operator.Forecast, error) {
 			return old.Forecast, nil
 		case old.ID == j.ID:
 			w.jobs = slices.Delete(w.jobs, i, i+1)
-			return w.add(j)
+			return w.enqueue(j)
 		case old.State == operator.ForecastQueued:
 			waiting++
 		}
@@ -83,11 +83,11 @@ func (w *workers) ask(j *job) (operator.Forecast, error) {
 	if waiting >= w.queue {
 		return operator.Forecast{}, &wire.Refusal{Kind: wire.ErrTooMuch, Message: fmt.Sprintf("%d forecasts wait already; try again in a while", waiting), After: 10 * clock.Second}
 	}
-	return w.add(j)
+	return w.enqueue(j)
 }
 
-// add queues a job. The caller has mu.
-func (w *workers) add(j *job) (operator.Forecast, error) {
+// enqueue queues a job. The caller has mu.
+func (w *workers) enqueue(j *job) (operator.Forecast, error) {
 	j.State = operator.ForecastQueued
 	w.jobs = append(w.jobs, j)
 	if !w.busy {
@@ -123,7 +123,7 @@ func (w *workers) run() {
 	}()
 	defer stop()
 	for j := w.next(); j != nil; j = w.next() {
-		found, err := w.do(ctx, j)
+		found, err := w.play(ctx, j)
 		w.set(j, func(f *operator.Forecast) {
 			f.State, f.Found = operator.ForecastDone, found
 			if err != nil {
@@ -171,8 +171,8 @@ func (w *workers) set(j *job, change func(*operator.Forecast)) {
 	w.told(j.ID)
 }
 
-// do has a process do a job.
-func (w *workers) do(ctx context.Context, j *job) (json.RawMessage, error) {
+// play has a process do a job.
+func (w *workers) play(ctx context.Context, j *job) (json.RawMessage, error) {
 	write, err := j.prepare(ctx)
 	j.prepare = nil // it may hold a release
 	if err != nil {

@@ -11,5 +11,5 @@ import (
 func Worker(e *command.Env) *cobra.Command {
 	return &cobra.Command{Use: replay.WorkerVerb, Hidden: true, Short: "Play a fleet ahead for a server, by a job that comes in", Args: cobra.NoArgs,
 		Example: "  steady play-ahead < job",
-		RunE: func(*cobra.Command, []string) error { return replay.Work(e.In, e.Out) }}
+		RunE:    func(*cobra.Command, []string) error { return replay.Work(e.In, e.Out) }}
 }

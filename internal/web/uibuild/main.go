@@ -27,7 +27,8 @@ func main() {
 // run builds below the folder of package web, seen from the root of the tree. Equal sources
 // and packages give equal bytes.
 func run(folder string) error {
-	ui, dist := filepath.Join(folder, "ui"), filepath.Join(folder, "dist")
+	// What is embedded stays until there is something else: this program embeds it, too.
+	ui, embedded, dist := filepath.Join(folder, "ui"), filepath.Join(folder, "dist"), filepath.Join(folder, "dist.new")
 	if _, err := os.Stat(filepath.Join(ui, "node_modules")); err != nil {
 		return fmt.Errorf("the packages are not installed (%w): run npm ci --ignore-scripts in %s", err, ui)
 	}
@@ -73,7 +74,10 @@ func run(folder string) error {
 			return err
 		}
 	}
-	return nil
+	if err := os.RemoveAll(embedded); err != nil {
+		return err
+	}
+	return os.Rename(dist, embedded)
 }
 
 // page is the one page, with the names of what it begins with.

@@ -12,6 +12,7 @@ import { RolloutsPage } from "./pages/rollouts";
 import { ResourcePage } from "./pages/resource";
 import { SettingsPage } from "./pages/settings";
 import { WorkspacesPage } from "./pages/workspaces";
+import { SimulatePage } from "./pages/simulate";
 import { ReplayBar } from "./parts/replaybar";
 import { url } from "./router";
 import { Login, enter, leave, me, refused } from "./session";
@@ -26,6 +27,7 @@ const pageOf: Record<string, (props: { rest: string[] }) => preact.ComponentChil
   hosts: ({ rest }) => (rest.length > 0 ? <HostPage key={rest[0]} rest={rest} /> : <HostsPage />),
   workspaces: ({ rest }) => (rest.length === 3 && rest.every(Boolean) ? <ResourcePage key={rest.join("/")} rest={rest} /> : <WorkspacesPage />),
   release: ReleasePage,
+  simulate: SimulatePage,
   log: LogPage,
   settings: SettingsPage,
 };

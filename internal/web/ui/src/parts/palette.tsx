@@ -18,6 +18,7 @@ export const pages: [string, string, string][] = [
   ["h", "Hosts", "/hosts"],
   ["w", "Workspaces", "/workspaces"],
   ["e", "Release", "/release"],
+  ["i", "Simulate", "/simulate"],
   ["l", "Log", "/log"],
   ["s", "Settings", "/settings"],
 ];

@@ -1,0 +1,94 @@
+import { useEffect, useState } from "preact/hooks";
+import type { NewForecast } from "../api";
+import { Forecast, type Report } from "../parts/forecast";
+import { Command, Empty, Loaded, Section } from "../parts/layout";
+import { call } from "../request";
+import { go, parameter, withParameters } from "../router";
+import { may } from "../session";
+import { useAnswer } from "../stream";
+
+// A Slider is one assumption: its name in the address, in the API and on the command line.
+interface Slider {
+  name: "failure" | "offline" | "times";
+  label: string;
+  min: number;
+  max: number;
+  step: number;
+  usual: number;
+  show: (v: number) => string;
+}
+
+const percent = (v: number) => `${Math.round(v * 100)} %`;
+
+const sliders: Slider[] = [
+  { name: "failure", label: "An activation fails", min: 0, max: 1, step: 0.01, usual: 0.01, show: percent },
+  { name: "offline", label: "A host is away", min: 0, max: 1, step: 0.01, usual: 0, show: percent },
+  { name: "times", label: "An activation takes", min: 0.25, max: 10, step: 0.25, usual: 1, show: (v) => `${v} times the usual` },
+];
+
+const settle = 400; // milliseconds after the last move of a slider
+
+// SimulatePage plays the fleet ahead from where it is now. Its address has all settings.
+export function SimulatePage() {
+  const status = useAnswer("status").value;
+  const rollouts = useAnswer("list-rollouts").value?.items ?? [];
+  const [release, setRelease] = useState<string>();
+  const [id, setID] = useState("");
+  const [error, setError] = useState("");
+  const value = (s: Slider) => (parameter(s.name) === "" ? s.usual : Number(parameter(s.name)));
+  const asked: NewForecast = { ...Object.fromEntries(sliders.map((s) => [s.name, value(s)])), rollout: parameter("rollout"), ...(release ? { release } : {}) };
+  const key = JSON.stringify(asked);
+  useEffect(() => {
+    if (!may("create-forecast")) return;
+    const wait = setTimeout(() => {
+      setError("");
+      call("create-forecast", {}, asked).then((f) => setID(f.id), (e: Error) => setError(e.message));
+    }, settle);
+    return () => clearTimeout(wait);
+  }, [key]);
+  const read = async (e: Event) => {
+    const file = (e.target as HTMLInputElement).files?.[0];
+    if (!file) return setRelease(undefined);
+    const bytes = new Uint8Array(await file.arrayBuffer());
+    let text = "";
+    for (let i = 0; i < bytes.length; i += 0x8000) text += String.fromCharCode(...bytes.subarray(i, i + 0x8000));
+    setRelease(btoa(text));
+  };
+  const line = `steady release simulate${release ? " --live" : " --accepted"}${parameter("rollout") ? ` --rollout ${parameter("rollout")}` : ""} --failure-rate ${Math.round(value(sliders[0]!) * 100)}% --offline ${Math.round(value(sliders[1]!) * 100)}%`;
+  return (
+    <>
+      <h1>Simulate</h1>
+      <p class="dim">Played ahead from what the server has now{status ? `, record ${status.seq}` : ""}: nothing here changes the fleet.</p>
+      {!may("create-forecast") && !parameter("id") && <Empty>This needs the role releaser.</Empty>}
+      <div class="filters">
+        {sliders.map((s) => (
+          <label key={s.name}>
+            {s.label}: {s.show(value(s))}
+            <input type="range" min={s.min} max={s.max} step={s.step} value={value(s)} aria-valuetext={s.show(value(s))} onInput={(e) => go(withParameters({ [s.name]: e.currentTarget.value }), true)} />
+          </label>
+        ))}
+        <label>What counts <select value={parameter("rollout")} onChange={(e) => go(withParameters({ rollout: e.currentTarget.value }), true)}>
+          <option value="">every rollout</option>
+          {rollouts.filter((r) => !r.endedAt).map((r) => <option key={r.name} value={r.name}>{r.name}</option>)}
+        </select></label>
+        <label>A packed release <input type="file" accept=".tar" onChange={read} /></label>
+      </div>
+      <p class="same">The same from the shell: <Command line={line} /></p>
+      {error && <p role="alert" class="error">{error}</p>}
+      {id && <Section title="How it would go"><Answer id={id} /></Section>}
+    </>
+  );
+}
+
+function Answer({ id }: { id: string }) {
+  const f = useAnswer("get-forecast", { id });
+  return (
+    <Loaded of={f}>
+      {(v) => v.state === "failed"
+        ? <p role="alert" class="error">{v.error}</p>
+        : v.state !== "done"
+          ? <p><progress aria-label="Runs played" max={v.runs || 1} value={v.done} /> {v.state === "queued" ? "It waits for another to end." : `${v.done} of ${v.runs} runs`}</p>
+          : (v.found as Report).rollouts?.length ? <Forecast report={v.found as Report} /> : <Empty>Nothing would happen: no rollout is open or waits. Choose a packed release.</Empty>}
+    </Loaded>
+  );
+}
