@@ -64,7 +64,7 @@ func usable(t *testing.T, p *browse.Page, name string) {
 			t.Errorf("%s, %d wide, %s: %s", name, look.width, look.scheme, found)
 		}
 		if over := browse.Eval[int64](p, "document.documentElement.scrollWidth"); over > look.width {
-			t.Errorf("%s is %d wide on a screen of %d", name, over, look.width)
+			t.Errorf("%s is %d wide on a screen of %d; %s", name, over, look.width, browse.Eval[string](p, `[...document.querySelectorAll("*")].filter((e) => e.getBoundingClientRect().right > innerWidth && !e.closest(".scroll")).map((e) => e.outerHTML.slice(0, 90)).join(" | ")`))
 		}
 		if *rewrite && (look.shot == name || look.shot == "fleet-narrow") {
 			p.Shot(filepath.Join("..", "..", "docs", "ui", look.shot+".png"), 1000)

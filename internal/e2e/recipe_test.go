@@ -78,7 +78,7 @@ func init() { add(HostNoted{}, ofHost, notice(info, "host noted", "note actor"))
 		after("internal/core/plan/state.go", "type Host struct {\n", "\tNote string `json:\"note,omitempty\"`\n"),
 		before("internal/core/plan/fold.go", "\tcase event.HostEnrolled:\n", "\tcase event.HostNoted:\n\t\ts.host(e.Host()).Note = ev.Note\n"),
 		before("internal/core/oracle/fold.go", "\tcase event.MirrorDiverged, ", "\tcase event.HostNoted:\n\t\t// Nothing that is decided reads it.\n"),
-		before("internal/cli/watch/message.go", "\trow(func(v event.HostFrozen) ", "\trow(func(v event.HostNoted) string { return \"noted by \" + v.Actor + \": \" + v.Note }),\n"),
+		before("internal/api/operator/message.go", "\trow(func(v event.HostFrozen) ", "\trow(func(v event.HostNoted) string { return \"noted by \" + v.Actor + \": \" + v.Note }),\n"),
 		{"internal/core/plan/noted_test.go", "", `package plan_test
 
 import (

@@ -98,7 +98,7 @@ function Verbs({ place, is, set, schema, left, allow }: { place: Place; is: Reso
         const label = verb[0]!.toUpperCase() + verb.slice(1);
         return verb === "retry" && !left
           ? <Verb key={verb} operation="retry-host" label={label} parts={{ host }} body={(g) => ({ resource: `${kind}/${name}`, reason: g.reason })} line={(g) => `steady host retry ${host} ${kind}/${name}${because(g)}`} />
-          : <Verb key={verb} operation="ask-resource" label={label} parts={{ host, kind, name, verb }} danger={verb === "stop"} line={(g) => (commanded.includes(kind) ? `steady ${kind} ${verb} ${host}/${name}` : `steady host ${verb} ${host} ${kind}/${name}`) + because(g)} />;
+          : <Verb key={verb} operation="ask-resource" label={label} parts={{ host, kind, name, verb }} danger={verb === "stop"} line={(g) => (group[kind] ? `${group[kind]} ${verb} ${host}/${name}` : `steady host ${verb} ${host} ${kind}/${name}`) + because(g)} />;
       })}
       {kind === "workspace" && left && <SnapshotOf place={place} />}
       {set && (
@@ -112,8 +112,8 @@ function Verbs({ place, is, set, schema, left, allow }: { place: Place; is: Reso
   );
 }
 
-// commanded are the kinds with verbs of their own on the command line.
-const commanded = ["workspace", "image"];
+// group are the commands of kinds with verbs of their own on the command line.
+const group: Record<string, string> = { workspace: "steady workspace", image: "steady image" };
 
 // SnapshotOf captures a workspace: the take after the last one of that name.
 function SnapshotOf({ place: { host, name } }: { place: Place }) {

@@ -33,7 +33,7 @@ export function SettingsPage() {
             </Section>
             <Section title="Sources of releases">
               {(s.sources ?? []).length === 0
-                ? <Empty>None: releases are pushed. A server that looks for them by itself: <Command line="steady server --source https://…" /></Empty>
+                ? <Empty>None: releases are pushed. A server that looks for them by itself: <Command line="steady server --release-source git+https://…" /></Empty>
                 : <Table label="Sources" columns={sources} rows={s.sources!} id={(x) => x.name} />}
             </Section>
           </>
