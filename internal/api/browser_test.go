@@ -84,6 +84,7 @@ func TestBrowserLogin(t *testing.T) {
 	p.Write("textbox", "Operator token", "wrong")
 	p.Press("Enter")
 	p.Wait("alert", "")
+	usable(t, p, "")
 	p.Write("textbox", "Operator token", token.Secret)
 	p.Press("Enter")
 	p.Wait("heading", "Rollouts")
@@ -101,4 +102,33 @@ func TestBrowserLogin(t *testing.T) {
 	again.Go(link)
 	again.Wait("heading", "Log in")
 	again.Wait("alert", "")
+}
+
+// held has the first request for other topics wait in the page until the test lets it go.
+const held = `(() => {
+	const fetch = window.fetch;
+	window.fetch = async (path, init) => {
+		if (!window.letGo && String(path).includes("/stream/")) await new Promise((go) => (window.letGo = go));
+		return fetch(path, init);
+	};
+	return true;
+})()`
+
+// Whoever leafs faster than the server answers sees the page where they end.
+func TestBrowserLeafsFast(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.release("r1", plan{hosts: 1, content: "one"})
+	p := w.browser(t, w.adminSecret(), "/")
+	p.WaitSeq(1)
+	browse.Eval[bool](p, held)
+	p.Press("g", "s")
+	p.Wait("heading", "Settings")
+	p.Until("the page to ask for its topics", "window.letGo")
+	p.Press("g", "h")
+	p.Wait("heading", "Hosts")
+	browse.Eval[bool](p, "(letGo(), true)")
+	p.WaitText("1 in all")
+	p.Press("g", "f", "g", "h", "g", "f")
+	p.In("region", "Needs you").WaitText("Never enrolled: h-0000")
 }

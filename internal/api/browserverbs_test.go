@@ -98,6 +98,7 @@ func (s *story) byKeyboard(t *testing.T, p *browse.Page, v keyed) {
 	dialog.Choose("button", v.verb)
 	if v.refused != "" {
 		dialog.Wait("alert", "")
+		usable(t, p, "")
 		if got := dialog.Text("alert", ""); !strings.Contains(got, v.refused) {
 			t.Errorf("%s is refused with %q", v.verb, got)
 		}

@@ -17,7 +17,8 @@ import (
 )
 
 // pastRoutes are those that answer about a record of the log as well.
-var pastRoutes = []string{"/status", "/rollouts", "/rollouts?all=true", "/rollouts/stable@r1", "/fleet", "/host-list?sort=-state", "/host-list?rollout=stable@r1", "/hosts/h-0000", "/hosts/h-0001/why"}
+var pastRoutes = []string{"/status", "/rollouts", "/rollouts?all=true", "/rollouts/stable@r1", "/fleet", "/host-list?sort=-state", "/host-list?rollout=stable@r1", "/hosts/h-0000", "/hosts/h-0001/why",
+	"/events?after=2&limit=9", "/events?tail=true&limit=9", "/events?tail=true&limit=4&about=host/h-0000", "/events?after=1&limit=900&about=host/h-0001"}
 
 // notOfTheLog are the members of answers that a record does not tell.
 var notOfTheLog = []string{"now", "lastSeen", "version", "versions", "sources", "expiries", "warnings", "agentVersion", "server", "accepted"}

@@ -38,8 +38,9 @@ type described struct {
 
 type describedRoute struct {
 	method, path string
-	ID           string `json:"operationId"`
-	Summary      string `json:"summary"`
+	ID           string                  `json:"operationId"`
+	Summary      string                  `json:"summary"`
+	Parameters   []struct{ Name string } `json:"parameters"`
 	Responses    map[string]struct {
 		Content map[string]struct {
 			Schema schema `json:"schema"`
@@ -182,9 +183,10 @@ func TestTypesOfTheUI(t *testing.T) {
 	for _, r := range routes {
 		fmt.Fprintf(&b, "  %q: %s;\n", r.ID, r.answer())
 	}
-	b.WriteString("}\n\n// routes are the operations by their id: method, path, and what it is for.\nexport const routes = {\n")
+	b.WriteString("}\n\n// routes are the operations by their id: method, path, what it is for, and whether it answers\n// about records of the past.\nexport const routes = {\n")
 	for _, r := range routes {
-		fmt.Fprintf(&b, "  %q: [%q, %q, %q],\n", r.ID, r.method, r.path, r.Summary)
+		past := slices.ContainsFunc(r.Parameters, func(p struct{ Name string }) bool { return p.Name == "at" })
+		fmt.Fprintf(&b, "  %q: [%q, %q, %q, %t],\n", r.ID, r.method, r.path, r.Summary, past)
 	}
 	b.WriteString("} as const;\n")
 	if *rewrite {

@@ -18,6 +18,7 @@ import (
 	"github.com/steadyfleet/steady/internal/api/operator"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/store"
+	"github.com/steadyfleet/steady/internal/wire"
 )
 
 // maxAbout is how many things a request can ask for at once.
@@ -28,6 +29,7 @@ type eventsIn struct {
 	Limit int      `query:"limit" minimum:"1" maximum:"1000" default:"100"`
 	About []string `query:"about,explode" maxItems:"4" doc:"KIND/NAME: events about this, such as host/web-1 or rollout/stable@v2; several: about all of them"`
 	Tail  bool     `query:"tail" doc:"The last events instead of the first"`
+	At    uint64   `query:"at" doc:"The log as it was with this record, instead of as it is now"`
 }
 
 // Resolve reads About as it was sent: huma passes over a parameter whose first value is
@@ -50,12 +52,17 @@ func eventOf(r *event.Record) operator.Event {
 func (h *Handler) events(ctx context.Context, in *eventsIn) (operator.EventPage, error) {
 	page := operator.EventPage{Events: []operator.Event{}, Next: in.After}
 	f, err := h.filter(ctx, in.About)
+	end := h.c.Head().Seq
 	switch {
 	case err != nil:
+	case in.At > end:
+		err = wire.Refuse(wire.ErrNotFound, "the log ends with record %d", end)
+	case in.Tail && in.At != 0 && len(f) > 0:
+		err = h.lastBefore(ctx, f, in.Limit, in.At, &page)
 	case in.Tail:
-		err = h.tail(ctx, f, in.Limit, &page)
+		err = h.tail(ctx, f, in.Limit, cmp.Or(in.At, end), &page)
 	default:
-		err = h.scan(ctx, f, in.Limit, &page)
+		err = h.scan(ctx, f, in.Limit, cmp.Or(in.At, end), &page)
 	}
 	if err == nil && len(page.Events) == 0 && in.After == 0 {
 		err = h.known(ctx, f)
@@ -89,9 +96,9 @@ func merged(subjects []event.Subject, limit, order int, read func(event.Subject)
 	return all[:min(len(all), limit)], nil
 }
 
-// scan adds the first events behind page.Next, and moves it to where the next page begins.
-func (h *Handler) scan(ctx context.Context, f filter, limit int, page *operator.EventPage) error {
-	end := h.c.Head().Seq
+// scan adds the first events behind page.Next up to an end, and moves it to where the next page
+// begins.
+func (h *Handler) scan(ctx context.Context, f filter, limit int, end uint64, page *operator.EventPage) error {
 	for {
 		records, err := h.records(ctx, f, page.Next, 1000)
 		if err != nil {
@@ -102,6 +109,10 @@ func (h *Handler) scan(ctx context.Context, f filter, limit int, page *operator.
 			return nil
 		}
 		for i := range records {
+			if records[i].Seq > end {
+				page.Next = end
+				return nil
+			}
 			page.Next = records[i].Seq
 			if f.match(&records[i]) {
 				page.Events = append(page.Events, eventOf(&records[i]))
@@ -113,16 +124,42 @@ func (h *Handler) scan(ctx context.Context, f filter, limit int, page *operator.
 	}
 }
 
-// tail adds the last events.
-func (h *Handler) tail(ctx context.Context, f filter, limit int, page *operator.EventPage) error {
-	end := h.c.Head().Seq
+// lastBefore adds the last events up to an end. It reads all that came before them: the index
+// goes backwards from the end of the log alone.
+func (h *Handler) lastBefore(ctx context.Context, f filter, limit int, end uint64, page *operator.EventPage) error {
+	var last []event.Record
+	for page.Next = 0; page.Next < end; {
+		records, err := h.records(ctx, f, page.Next, store.MaxRead)
+		if err != nil {
+			return err
+		}
+		page.Next = end
+		for i := range records {
+			if page.Next = records[i].Seq; page.Next > end {
+				break
+			}
+			if f.match(&records[i]) {
+				last = append(last, records[i])
+			}
+		}
+		last = slices.Delete(last, 0, max(0, len(last)-limit))
+	}
+	page.Next = end
+	for i := range last {
+		page.Events = append(page.Events, eventOf(&last[i]))
+	}
+	return nil
+}
+
+// tail adds the last events up to the end of the log.
+func (h *Handler) tail(ctx context.Context, f filter, limit int, end uint64, page *operator.EventPage) error {
 	if len(f) == 0 {
 		base, err := h.c.Base(ctx)
 		if err != nil {
 			return err
 		}
 		page.Next = max(end-min(end, uint64(limit)), base.Seq)
-		return h.scan(ctx, f, limit, page)
+		return h.scan(ctx, f, limit, end, page)
 	}
 	page.Next = end
 	n := limit

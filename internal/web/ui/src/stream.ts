@@ -1,6 +1,6 @@
 import { type ReadonlySignal, batch, computed, effect, signal } from "@preact/signals";
 import { useEffect, useMemo } from "preact/hooks";
-import type { Answers } from "./api";
+import { type Answers, routes } from "./api";
 import { type Operation, type Query, Refused, call, pathOf, request } from "./request";
 
 // The one event stream of the tab. A topic is a GET route of the operator API, given
@@ -30,6 +30,7 @@ export interface Frame {
 
 interface Topic {
   users: number;
+  coming: boolean; // a component that uses it was rendered, and has not said so yet
   answered: ReturnType<typeof signal<Answered<unknown>>>;
 }
 
@@ -52,6 +53,7 @@ setInterval(() => {
 // apply returns a topic's answer after a frame.
 export function apply(was: Answered<unknown>, f: Frame): Answered<unknown> {
   if (f.error) return { seq: f.seq, error: f.error };
+  if (!f.whole && was.value === undefined) return was; // of an answer that nobody looks at any more
   const value: Record<string, unknown> = f.whole ? {} : { ...(was.value as object) };
   for (const key of f.drop ?? []) delete value[key];
   Object.assign(value, f.set);
@@ -68,12 +70,22 @@ let id = "";
 let asked = ""; // the topics that the stream was last asked for
 let heard = 0;
 
-const wanted = () => [...topics.keys()].sort();
+const wanted = () => [...topics].filter(([, t]) => t.users > 0 || t.coming).map(([path]) => path).sort();
+
+// settled forgets the topics that the server does not send any more. Until then they stay: who comes
+// back to one has what it was, and what changes.
+function settled() {
+  const list = asked.split("\n");
+  for (const [path, t] of topics) {
+    if (t.users === 0 && !t.coming && !list.includes(path)) topics.delete(path);
+  }
+}
 
 function open() {
   close();
   const list = wanted();
   asked = list.join("\n");
+  settled();
   if (list.length === 0 || replayed.value !== undefined) return;
   const s = new EventSource(pathOf("stream-topics", {}, { topic: list }));
   source = s;
@@ -146,8 +158,10 @@ function show() {
 }
 
 let asking = false;
+let telling = ""; // the stream that is being told its topics
 
-// ask tells the server which topics the tab has now.
+// ask tells the server which topics the tab has now, one request after the other: they might
+// overtake each other.
 function ask() {
   if (asking) return;
   asking = true;
@@ -155,10 +169,17 @@ function ask() {
     asking = false;
     const list = wanted();
     if (!source || replayed.value !== undefined) return open();
-    if (id === "" || list.join("\n") === asked) return;
+    if (id === "" || telling === id || list.join("\n") === asked) return;
     asked = list.join("\n");
-    if (list.length === 0) return close();
-    call("set-topics", { id }, { topics: list }).catch(open);
+    if (list.length === 0) {
+      settled();
+      return close();
+    }
+    const to = (telling = id);
+    call("set-topics", { id }, { topics: list }).then(settled, () => to === id && open()).finally(() => {
+      if (telling === to) telling = "";
+      ask();
+    });
   });
 }
 
@@ -181,8 +202,12 @@ effect(() => {
   ask();
 });
 
+// unkept is the status of what a server does not know of the past: resources, measurements, …
+export const unkept = 410;
+
 // past fetches what a topic was at a record.
-async function past(path: string, at: number): Promise<Answered<unknown>> {
+async function past(path: string, at: number, known: boolean): Promise<Answered<unknown>> {
+  if (!known) return { seq: at, error: { status: unkept, detail: "What this was then is not in the log." } };
   try {
     const value = await request<unknown>("GET", `${prefix}${path}${path.includes("?") ? "&" : "?"}at=${at}`);
     return { seq: at, value: Array.isArray(value) ? { items: value } : value };
@@ -192,26 +217,27 @@ async function past(path: string, at: number): Promise<Answered<unknown>> {
 }
 
 // useTopic is what a route answers, for as long as the component is there. An answer
-// that is a list has it as items.
-export function useTopic<T>(path: string): ReadonlySignal<Answered<T>> {
+// that is a list has it as items. Known says whether the route answers about the past.
+export function useTopic<T>(path: string, known: boolean): ReadonlySignal<Answered<T>> {
   const pasts = useMemo(() => signal<Answered<T> | undefined>(undefined), [path]);
   const live = useMemo(() => {
-    const t = topics.get(path) ?? { users: 0, answered: signal<Answered<unknown>>({ seq: 0 }) };
+    const t = topics.get(path) ?? { users: 0, coming: true, answered: signal<Answered<unknown>>({ seq: 0 }) };
+    t.coming = true;
     topics.set(path, t);
     return t;
   }, [path]);
   useEffect(() => {
     live.users++;
-    topics.set(path, live);
+    live.coming = false;
     ask();
     const stop = effect(() => {
       const at = replayed.value;
       if (at === undefined) pasts.value = undefined;
-      else past(path, at).then((a) => at === replayed.peek() && (pasts.value = a as Answered<T>));
+      else past(path, at, known).then((a) => at === replayed.peek() && (pasts.value = a as Answered<T>));
     });
     return () => {
       stop();
-      if (--live.users === 0) topics.delete(path);
+      live.users--;
       ask();
     };
   }, [path]);
@@ -223,5 +249,5 @@ export type Held<T> = [T] extends [(infer E)[] | null] ? { items: E[] | null } :
 
 // useAnswer is what an operation of the API answers now, and from then on.
 export function useAnswer<I extends Operation>(id: I, parts?: Record<string, string>, query?: Query): Answered<Held<Answers[I]>> {
-  return useTopic<Held<Answers[I]>>(pathOf(id, parts, query).slice(prefix.length)).value;
+  return useTopic<Held<Answers[I]>>(pathOf(id, parts, query).slice(prefix.length), routes[id][3]).value;
 }

@@ -1,5 +1,5 @@
 import type { ComponentChildren } from "preact";
-import type { Answered } from "../stream";
+import { type Answered, unkept } from "../stream";
 
 // Section is a part of a page under its own heading.
 export function Section({ title, aside, children }: { title: string; aside?: ComponentChildren; children: ComponentChildren }) {
@@ -22,6 +22,7 @@ export function Empty({ children }: { children: ComponentChildren }) {
 
 // Loaded renders an answer, or that it is on its way, or why there is none.
 export function Loaded<T>({ of, children }: { of: Answered<T>; children: (value: T) => ComponentChildren }) {
+  if (of.error?.status === unkept) return <Empty>{of.error.detail}</Empty>;
   if (of.error) return <p role="alert" class="error">{of.error.detail}</p>;
   if (of.value === undefined) return <p class="dim" aria-busy="true">Loading…</p>;
   return <>{children(of.value)}</>;
