@@ -24,7 +24,7 @@ import (
 const (
 	// keptMost is how many states of the past are kept, and keptBytes how large all of them
 	// may be.
-	keptMost  = 64
+	keptMost  = 256
 	keptBytes = 256 << 20
 	// keptState bounds one of them in memory.
 	keptState = 1 << 30

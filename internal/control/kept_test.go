@@ -15,9 +15,9 @@ import (
 func TestKeptStatesStayWithinTheirBounds(t *testing.T) {
 	dir := t.TempDir()
 	k := newKeptStates(dir)
-	const most, apart = 150, 1000
+	const most, apart = 2*keptMost + 20, 1000
 	for i := uint64(1); i <= most; i++ {
-		testkit.Must(t, k.keep(documents.Checkpoint{Through: store.Head{Seq: i * apart, Term: 1, Hash: [32]byte{byte(i)}}, State: []byte("{}")}))
+		testkit.Must(t, k.keep(documents.Checkpoint{Through: store.Head{Seq: i * apart, Term: 1, Hash: [32]byte{byte(i), byte(i >> 8)}}, State: []byte("{}")}))
 	}
 	files := testkit.Value(os.ReadDir(filepath.Join(dir, "past")))(t)
 	if len(files) != keptMost {

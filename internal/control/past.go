@@ -18,8 +18,8 @@ import (
 const (
 	// pastWaiting bounds the requests that wait for a state of the past.
 	pastWaiting = 16
-	// pastBurst is how long folding takes a processor for itself before it is held to its
-	// share, which is that of the audit.
+	// pastBurst is how long folding takes a processor for itself, while the server commits
+	// records, before it is held to its share, which is that of the audit.
 	pastBurst = 3 * time.Second
 	// pastFolded is how many states stay folded in memory, and pastUnused how long.
 	pastFolded = 2
@@ -51,8 +51,26 @@ type past struct {
 	back   bool
 	apart  uint64 // records between two of them
 	unused *time.Timer
+	pace   pace
+}
+
+// pace holds folding to its share of a processor while the server has work of its own.
+type pace struct {
+	end    uint64        // of the log when it was asked last
 	credit time.Duration // of a processor
 	rested time.Time
+}
+
+// rest is how long to wait after so much was spent of a processor. There is nothing to wait
+// for where the log has not grown meanwhile: a server that commits nothing needs no share.
+func (p *pace) rest(now time.Time, spent time.Duration, end uint64) time.Duration {
+	grown := end != p.end
+	p.credit, p.rested, p.end = min(pastBurst, p.credit+now.Sub(p.rested)/auditShare), now, end
+	if !grown {
+		return 0
+	}
+	p.credit -= spent
+	return max(0, -p.credit*auditShare)
 }
 
 // folded is the state at a record.
@@ -64,7 +82,7 @@ type folded struct {
 }
 
 func newPast(c Config) *past {
-	p := &past{store: c.Store, fleet: c.Fleet, library: documents.New(c.Store), kept: newKeptStates(c.DataDir), turn: make(chan struct{}, 1), credit: pastBurst, rested: time.Now()}
+	p := &past{store: c.Store, fleet: c.Fleet, library: documents.New(c.Store), kept: newKeptStates(c.DataDir), turn: make(chan struct{}, 1), pace: pace{credit: pastBurst, rested: time.Now()}}
 	p.apart = min(pastApart, c.SnapshotEvery)
 	p.unused = time.AfterFunc(pastUnused, p.forget)
 	p.unused.Stop()
@@ -266,13 +284,16 @@ func (p *past) keep(ctx context.Context, base store.Head, f *folded) error {
 
 // rest waits until what was spent of a processor is within the share.
 func (p *past) rest(ctx context.Context, spent time.Duration) error {
-	now := time.Now()
-	p.credit, p.rested = min(pastBurst, p.credit+now.Sub(p.rested)/auditShare)-spent, now
-	if p.credit >= 0 {
+	end, err := p.store.Head(ctx)
+	if err != nil {
+		return err
+	}
+	wait := p.pace.rest(time.Now(), spent, end.Seq)
+	if wait == 0 {
 		return nil
 	}
 	select {
-	case <-time.After(-p.credit * auditShare):
+	case <-time.After(wait):
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
