@@ -75,7 +75,7 @@ func TestBrowserReplay(t *testing.T) {
 	if n := browse.Eval[int](p, `document.querySelectorAll("[data-verb]").length`); n > 0 {
 		t.Errorf("%d verbs are offered in the past", n)
 	}
-	harmless := regexp.MustCompile(`/v1/operator/(stream/|sessions|forecasts)`)
+	harmless := regexp.MustCompile(`/v1/operator/(stream/|logins|forecasts)`)
 	for _, r := range p.Requests() {
 		if r.Method != "GET" && !harmless.MatchString(r.URL) {
 			t.Errorf("looking back sent %s %s", r.Method, r.URL)

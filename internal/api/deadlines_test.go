@@ -98,7 +98,7 @@ var slowCallers = []slow{
 	}, 30 * time.Second},
 	{"drips its login", "http/1.1", func(c net.Conn) error {
 		go func() { _ = answers(c) }()
-		return drip(c, requestHead(sessionsPath, 1000))
+		return drip(c, requestHead(loginsPath, 1000))
 	}, 30 * time.Second},
 	{"reads no answer", "http/1.1", func(c net.Conn) error {
 		for { // one answer after another, none of them read

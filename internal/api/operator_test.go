@@ -333,7 +333,7 @@ func TestOperatorListener(t *testing.T) {
 	}
 	testkit.Value(w.op.Status(w.ctx()))(t)
 	a := enrolled(w, "h-0000")
-	for _, path := range []string{"/v1/operator/status", sessionsPath, "/", "/login"} {
+	for _, path := range []string{"/v1/operator/status", loginsPath, "/", "/login"} {
 		if status, _, err := a.call(w.ctx(), "GET", path, nil); err != nil || status != 404 {
 			t.Errorf("%s: the agents' listener answered %d, %v", path, status, err)
 		}

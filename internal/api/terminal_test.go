@@ -157,7 +157,7 @@ func TestTerminalIsRefused(t *testing.T) {
 		"another site's page": {w.login(byToken(w.adminSecret())), "https://evil.example", http.StatusForbidden},
 		"another port's page": {w.login(byToken(w.adminSecret())), "https://127.0.0.1:1", http.StatusForbidden},
 		"viewer":              {w.login(byToken(viewer.Secret)), here, http.StatusForbidden},
-		"nobody":              {operator.SessionCookie + "=none", here, http.StatusUnauthorized},
+		"nobody":              {operator.LoginCookie + "=none", here, http.StatusUnauthorized},
 	} {
 		if p, status := w.terminal("Cookie", c.cookie, c.origin); p != nil || status != c.want {
 			t.Errorf("%s: status %d, want %d", name, status, c.want)

@@ -20,17 +20,17 @@ import (
 	"github.com/steadyfleet/steady/internal/wire"
 )
 
-// Operator is the bearer of an operator token, or who has a session.
+// Operator is the bearer of an operator token, or who has a login.
 type Operator struct {
 	ID      string
 	Name    string
 	Role    string
 	Expires clock.Instant // zero: never
-	Parent  string        // of a session: the id of its token
+	Parent  string        // of a login: the id of its token
 }
 
-// Session reports whether it is a session and not a token.
-func (o Operator) Session() bool { return o.Parent != "" }
+// ByLogin reports whether it is a login and not a token.
+func (o Operator) ByLogin() bool { return o.Parent != "" }
 
 // bearer is an operator token as requests see it.
 type bearer struct {
@@ -69,7 +69,7 @@ func (c *Control) Operator(secret string) (Operator, error) {
 func (c *Control) noteUse(b *bearer, now clock.Instant) {
 	b.used.Store(int64(now))
 	last := b.recorded.Load()
-	if b.Session() || last != 0 && now.Sub(clock.Instant(last)) < access.UseInterval || !b.recorded.CompareAndSwap(last, int64(now)) {
+	if b.ByLogin() || last != 0 && now.Sub(clock.Instant(last)) < access.UseInterval || !b.recorded.CompareAndSwap(last, int64(now)) {
 		return
 	}
 	used := func(s *server.State, now clock.Instant) ([]event.Event, error) {

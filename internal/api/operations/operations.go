@@ -1,5 +1,5 @@
 // Package operations serves the operator API (see package operator): routes with
-// a permission each, a bearer token or a session's cookie on every request, and their
+// a permission each, a bearer token or a login's cookie on every request, and their
 // description in OpenAPI 3.1.
 package operations
 
@@ -36,7 +36,7 @@ type Permission struct {
 	Local bool
 	// Signed needs no token: the route itself checks a signature over the body.
 	Signed bool
-	// Lasting refuses sessions: it needs the token itself.
+	// Lasting refuses logins: it needs the token itself.
 	Lasting bool
 }
 
@@ -94,13 +94,13 @@ func New(c *control.Control, serverCA []byte, log *slog.Logger) *Handler {
 	conf.OpenAPIPath, conf.DocsPath, conf.SchemasPath = "", "", ""
 	conf.RejectUnknownQueryParameters = true
 	conf.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"token": {Type: "http", Scheme: "bearer"},
-		"session": {Type: "apiKey", In: "cookie", Name: operator.SessionCookie}}
-	conf.Security = []map[string][]string{{"token": {}}, {"session": {}}}
+		"login": {Type: "apiKey", In: "cookie", Name: operator.LoginCookie}}
+	conf.Security = []map[string][]string{{"token": {}}, {"login": {}}}
 	h.api = humago.New(h.mux, conf)
 	h.api.UseMiddleware(h.authorize)
 	h.reading()
 	h.changing()
-	h.sessions()
+	h.logins()
 	h.managing()
 	h.splicing()
 	h.following()
@@ -122,7 +122,7 @@ func (h *Handler) Routes() []Route { return h.routes }
 
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("Cache-Control", "no-store")               // a browser keeps nothing of what a session shows
+	w.Header().Set("Cache-Control", "no-store")               // a browser keeps nothing of what a login shows
 	if _, err := url.ParseQuery(r.URL.RawQuery); err != nil { // Query leaves out what it cannot read
 		h.problem(w, refused(http.StatusUnprocessableEntity, "the query cannot be read: "+err.Error()))
 		return
@@ -247,8 +247,8 @@ func (h *Handler) admit(r *http.Request, p Permission) (control.Operator, *huma.
 		return control.Operator{}, no
 	case !p.Admits(operator.Role(who.Role)):
 		return control.Operator{}, refused(http.StatusForbidden, "token "+who.Name+" has role "+who.Role+", which does not allow this")
-	case p.Lasting && who.Session():
-		return control.Operator{}, refused(http.StatusForbidden, "a session does not allow this: it needs the token itself")
+	case p.Lasting && who.ByLogin():
+		return control.Operator{}, refused(http.StatusForbidden, "a login does not allow this: it needs the token itself")
 	}
 	return who, nil
 }

@@ -229,7 +229,7 @@ var messages = []message{
 	}),
 	row(func(v event.OperatorTokenAdded) string {
 		if v.Parent != "" {
-			return fmt.Sprintf("%s logged in with a browser: session %s of token %s, %s, good until %s", v.Name, v.ID, v.Parent, v.Role, v.Expires)
+			return fmt.Sprintf("%s logged in with a browser: login %s of token %s, %s, good until %s", v.Name, v.ID, v.Parent, v.Role, v.Expires)
 		}
 		by := ""
 		if v.Actor != "" {

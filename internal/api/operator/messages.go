@@ -342,7 +342,7 @@ type Token struct {
 	CreatedAt clock.Instant `json:"createdAt,omitempty"`
 	Expires   clock.Instant `json:"expires,omitempty"`
 	LastUsed  clock.Instant `json:"lastUsed,omitempty"`
-	// Parent is the id of the token that a session was opened with; a token has none.
+	// Parent is the id of the token that a login was opened with; a token has none.
 	Parent string `json:"parent,omitempty"`
 }
 

@@ -24,7 +24,7 @@ func (a verbs) operatorList() *cobra.Command {
 		Use: "list", Short: "List the operators' tokens, and who is logged in with a browser",
 		Long: `Lists the operators' tokens with when each was made, when it ends, and when it was
 last used. The last use is exact while the server runs and known to the day after
-it was restarted. Below them are the sessions of browsers, each with the token that
+it was restarted. Below them are the logins of browsers, each with the token that
 it was opened with; steady operator revoke ends one as well.`,
 		Example: "  steady operator list",
 	}
@@ -32,7 +32,7 @@ it was opened with; steady operator revoke ends one as well.`,
 		all, err := c.Tokens(ctx)
 		return command.NonNil(all), err
 	}, func(all []operator.Token) error {
-		var tokens, sessions [][]string
+		var tokens, logins [][]string
 		for _, t := range all {
 			created, ends := "unknown", t.Expires.String()
 			if t.CreatedAt != 0 {
@@ -44,14 +44,14 @@ it was opened with; steady operator revoke ends one as well.`,
 			if t.Parent == "" {
 				tokens = append(tokens, []string{t.ID, t.Name, string(t.Role), created, ends, t.LastUsed.String()})
 			} else {
-				sessions = append(sessions, []string{t.ID, t.Name, t.Parent, ends, t.LastUsed.String()})
+				logins = append(logins, []string{t.ID, t.Name, t.Parent, ends, t.LastUsed.String()})
 			}
 		}
-		if err := a.Table([]string{"id", "name", "role", "created", "ends", "last used"}, tokens); err != nil || len(sessions) == 0 {
+		if err := a.Table([]string{"id", "name", "role", "created", "ends", "last used"}, tokens); err != nil || len(logins) == 0 {
 			return err
 		}
 		a.Printf("\nLogged in with a browser:\n")
-		return a.Table([]string{"id", "name", "with token", "ends", "last used"}, sessions)
+		return a.Table([]string{"id", "name", "with token", "ends", "last used"}, logins)
 	})
 }
 
@@ -113,7 +113,7 @@ func (a verbs) operatorRevoke() *cobra.Command {
 	revoke := &cobra.Command{
 		Use: "revoke ID", Short: "Withdraw an operator's token",
 		Long: `Withdraws an operator's token; it is refused from now on, and so are the browsers that
-logged in with it. The ID of a session ends that one alone. The last admin's token
+logged in with it. The ID of a login ends that one alone. The last admin's token
 is only withdrawn with --force: nobody could make another through the server then,
 and steady server recover-admin on its machine is the only way back in.`,
 		Example: "  steady operator revoke 5f0c2b9e71d4a386\n  steady operator revoke 5f0c2b9e71d4a386 -o json",

@@ -18,7 +18,7 @@ func (a verbs) uiCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "ui", GroupID: command.GroupWatch, Short: "Open the web UI in a browser, logged in",
 		Long: `Prints a link to the server's web UI that logs a browser in, and opens it where there
-is a browser. The link is good once, within a minute; the session that it opens may
+is a browser. The link is good once, within a minute; the login that it opens may
 what your token may, for twelve hours at most, and ends with the token.
 
 The server's certificate is of the fleet's own authority, which browsers do not know:

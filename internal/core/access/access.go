@@ -1,5 +1,5 @@
 // Package access is who may speak to the operator API: tokens with a role and an
-// end, sessions made of them, and the rules by which they come and go. It is a package of
+// end, logins made of them, and the rules by which they come and go. It is a package of
 // its own because the fold of the fleet, the server and the commands share it and nothing
 // of it is about hosts or releases.
 package access
@@ -36,7 +36,7 @@ type Token struct {
 	Expires clock.Instant `json:"expires,omitempty"`
 	// UsedAt is the last use that was recorded.
 	UsedAt clock.Instant `json:"usedAt,omitempty"`
-	// Parent is the id of the token that a session was made of; empty for a token.
+	// Parent is the id of the token that a login was made of; empty for a token.
 	Parent string `json:"parent,omitempty"`
 }
 
@@ -117,7 +117,7 @@ func (ts Tokens) unknown(id string) string {
 	return fmt.Sprintf("there is no operator token %q; steady operator list shows them", id)
 }
 
-// lasting reports whether a token is good and of a role; a session is none that lasts.
+// lasting reports whether a token is good and of a role; a login is none that lasts.
 func (t Token) lasting(role string, now clock.Instant) bool {
 	return t.Role == role && t.Parent == "" && !t.Expired(now)
 }
@@ -132,7 +132,7 @@ func (ts Tokens) admins(but string, now clock.Instant) (n int) {
 	return n
 }
 
-// Used decides whether the use of a token is recorded. That a session is used is known.
+// Used decides whether the use of a token is recorded. That a login is used is known.
 func (ts Tokens) Used(id string, now clock.Instant) (event.OperatorTokenUsed, bool) {
 	t, ok := ts[id]
 	return event.OperatorTokenUsed{ID: id}, ok && t.Parent == "" && (t.UsedAt == 0 || now.Sub(t.UsedAt) >= UseInterval)

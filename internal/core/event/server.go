@@ -322,7 +322,7 @@ type RolloutCancelled struct {
 }
 
 // OperatorTokenAdded lets a bearer of the token whose SHA-256 is Hash act with
-// Role. With Parent it is a session of a browser, which was opened with that token and ends with it.
+// Role. With Parent it is a login of a browser, which was opened with that token and ends with it.
 type OperatorTokenAdded struct {
 	ID   string `json:"id"`
 	Name string `json:"name"`
@@ -335,7 +335,7 @@ type OperatorTokenAdded struct {
 	// Recovered says that whoever owns the server's data folder made it, past every
 	// operator.
 	Recovered bool `json:"recovered,omitempty"`
-	// Parent is the id of the token that a session was opened with.
+	// Parent is the id of the token that a login was opened with.
 	Parent string `json:"parent,omitempty"`
 }
 
@@ -344,7 +344,7 @@ type OperatorTokenUsed struct {
 	ID string `json:"id"`
 }
 
-// OperatorTokenRevoked withdraws an operator token with its sessions, or ends one session. Forced says that no
+// OperatorTokenRevoked withdraws an operator token with its logins, or ends one login. Forced says that no
 // admin's token was left.
 type OperatorTokenRevoked struct {
 	ID     string `json:"id"`

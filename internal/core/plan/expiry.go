@@ -36,7 +36,7 @@ func (s *State) ExpiryFacts() []warning.Fact {
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(s.Operators)) {
-		if t := s.Operators[id]; t.Expires != 0 && t.Parent == "" { // sessions are meant to end
+		if t := s.Operators[id]; t.Expires != 0 && t.Parent == "" { // logins are meant to end
 			out = append(out, warning.Fact{Kind: warning.OperatorToken, Name: t.Name + " (" + id + ")", Since: t.CreatedAt, Ends: t.Expires})
 		}
 	}

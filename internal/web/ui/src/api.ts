@@ -380,11 +380,6 @@ export interface Item {
   used?: number;
 }
 
-export interface Login {
-  code?: string;
-  token?: string;
-}
-
 export interface LoginLink {
   code: string;
   expires: number;
@@ -424,9 +419,9 @@ export interface Mark {
 export interface Me {
   allowed: string[] | null;
   expires: number;
+  login: boolean;
   name: string;
   role: string;
-  session: boolean;
 }
 
 export interface Meaning {
@@ -465,6 +460,11 @@ export interface NewForecast {
   seed?: number;
   start?: number;
   times?: number;
+}
+
+export interface NewLogin {
+  code?: string;
+  token?: string;
 }
 
 export interface NewOverride {
@@ -896,7 +896,6 @@ export interface Answers {
   "add-quarantine": void;
   "ask-resource": Changed;
   "clear-quarantine": void;
-  "close-session": void;
   "create-forecast": Forecast;
   "create-login-link": LoginLink;
   "create-rerun": Forecast;
@@ -921,10 +920,11 @@ export interface Answers {
   "list-rollouts": Rollout[] | null;
   "list-sources": Source[] | null;
   "list-tokens": Token[] | null;
+  "log-in": void;
+  "log-out": void;
   "me": Me;
   "metrics": unknown;
   "newest-release": unknown;
-  "open-session": void;
   "openapi": unknown;
   "operate-rollout": void;
   "page-hosts": HostPage;
@@ -969,7 +969,6 @@ export const routes = {
   "add-quarantine": ["POST", "/v1/operator/quarantine/{channel}/{bundle}/add", "Refuse a bundle on a channel", false],
   "ask-resource": ["POST", "/v1/operator/hosts/{host}/{kind}/{name}/{verb}", "Ask once for something of a resource", false],
   "clear-quarantine": ["POST", "/v1/operator/quarantine/{channel}/{bundle}/clear", "Allow a bundle again on a channel", false],
-  "close-session": ["DELETE", "/v1/operator/sessions", "Log out", false],
   "create-forecast": ["POST", "/v1/operator/forecasts", "Play the fleet ahead, with a release or without", false],
   "create-login-link": ["POST", "/v1/operator/login-links", "Make a code that logs a browser in once, within a minute", false],
   "create-rerun": ["POST", "/v1/operator/reruns", "Play the log again with something changed", false],
@@ -994,10 +993,11 @@ export const routes = {
   "list-rollouts": ["GET", "/v1/operator/rollouts", "List the rollouts, newest first", true],
   "list-sources": ["GET", "/v1/operator/sources", "Say where every source of releases stands", false],
   "list-tokens": ["GET", "/v1/operator/tokens", "List the operators' tokens", false],
+  "log-in": ["POST", "/v1/operator/logins", "Log in with a token or a code; the answer is a cookie", false],
+  "log-out": ["DELETE", "/v1/operator/logins", "Log out", false],
   "me": ["GET", "/v1/operator/me", "Who asks, and which operations its role allows", false],
   "metrics": ["GET", "/metrics", "Prometheus metrics", false],
   "newest-release": ["GET", "/v1/operator/releases/newest", "The newest accepted release with all of its files, packed (tar)", false],
-  "open-session": ["POST", "/v1/operator/sessions", "Log in with a token or a code; the answer is a cookie", false],
   "openapi": ["GET", "/v1/operator/openapi.json", "This description", false],
   "operate-rollout": ["POST", "/v1/operator/rollouts/{rollout}/{verb}", "Pause, resume or cancel a rollout", false],
   "page-hosts": ["GET", "/v1/operator/host-list", "List a page of the hosts that filters leave, sorted", true],

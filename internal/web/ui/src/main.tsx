@@ -15,7 +15,7 @@ import { WorkspacesPage } from "./pages/workspaces";
 import { SimulatePage } from "./pages/simulate";
 import { ReplayBar } from "./parts/replaybar";
 import { url } from "./router";
-import { Login, enter, leave, me, refused } from "./session";
+import { Login, enter, leave, me, refused } from "./login";
 import { connection, replayed, seq, signedOut } from "./stream";
 import { learn } from "./words";
 import "./style.css";
@@ -66,7 +66,7 @@ function Frame() {
           <span class={`connection ${connection.value}`} role="status">{connected[connection.value]}</span>
           <button type="button" onClick={() => (opened.value = true)} aria-keyshortcuts="/ Control+K">Go to… <kbd>/</kbd></button>
           <span>{me.value!.name} <span class="dim">({me.value!.role})</span></span>
-          {me.value!.session && <button type="button" onClick={leave}>Log out</button>}
+          {me.value!.login && <button type="button" onClick={leave}>Log out</button>}
         </div>
       </header>
       <main id="main" tabIndex={-1} class={connection.value === "lost" && replayed.value === undefined ? "old" : ""}><Page /></main>

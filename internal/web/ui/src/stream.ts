@@ -124,7 +124,7 @@ function close() {
 
 let retrying: ReturnType<typeof setTimeout> | undefined;
 
-// retry opens the stream anew where the browser gave up, or the session ended.
+// retry opens the stream anew where the browser gave up, or the login ended.
 function retry() {
   clearTimeout(retrying);
   retrying = setTimeout(() => {
@@ -135,7 +135,7 @@ function retry() {
   }, 1000 + Math.random() * 1000);
 }
 
-// signedOut counts how often the server said that the session is over.
+// signedOut counts how often the server said that the login is over.
 export const signedOut = signal(0);
 
 function hear() {

@@ -9,7 +9,7 @@ import { Time } from "../parts/time";
 import { Verb, because } from "../parts/verb";
 import { Output, Stream } from "../parts/output";
 import { pathOf } from "../request";
-import { may } from "../session";
+import { may } from "../login";
 import { useAnswer } from "../stream";
 import { Status } from "../words";
 

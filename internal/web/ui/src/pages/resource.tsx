@@ -10,7 +10,7 @@ import { Time } from "../parts/time";
 import { Verb, because } from "../parts/verb";
 import { Refused, call } from "../request";
 import { go, parameter, withParameters } from "../router";
-import { may } from "../session";
+import { may } from "../login";
 import { type Answered, replayed, useAnswer } from "../stream";
 import { Status } from "../words";
 

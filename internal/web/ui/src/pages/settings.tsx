@@ -3,7 +3,7 @@ import { Command, Empty, Loaded, Section } from "../parts/layout";
 import { type Column, Table } from "../parts/table";
 import { Time } from "../parts/time";
 import { Verb, because } from "../parts/verb";
-import { may, me } from "../session";
+import { may, me } from "../login";
 import { useAnswer } from "../stream";
 import { Status } from "../words";
 
@@ -81,13 +81,13 @@ const sources: Column<Source>[] = [
 function Tokens() {
   const tokens = useAnswer("list-tokens");
   const columns: Column<Token>[] = [
-    { name: "Name", show: (t) => <>{t.name}{t.parent && <span class="dim"> (a session in a browser)</span>}</> },
+    { name: "Name", show: (t) => <>{t.name}{t.parent && <span class="dim"> (a login in a browser)</span>}</> },
     { name: "Role", show: (t) => t.role },
     { name: "Made", show: (t) => <Time at={t.createdAt} />, narrow: true },
     { name: "Last used", show: (t) => <Time at={t.lastUsed} /> },
     { name: "Ends", show: (t) => (t.expires ? <Time at={t.expires} /> : "never") },
     { name: "Verb", show: (t) => (
-      <Verb operation="revoke-token" label="Revoke" parts={{ id: t.id }} noReason danger what={`Nobody gets in with the token of ${t.name} any more, nor with the sessions that it opened.`}
+      <Verb operation="revoke-token" label="Revoke" parts={{ id: t.id }} noReason danger what={`Nobody gets in with the token of ${t.name} any more, nor with the logins that it opened.`}
         fields={[{ name: "force", label: "Also if it is the last admin's", type: "checkbox" }]} body={(g) => ({ force: g.force === "true" })} line={(g) => `steady operator revoke ${t.id}${g.force ? " --force" : ""}`} />
     ) },
   ];

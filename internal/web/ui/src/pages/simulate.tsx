@@ -4,7 +4,7 @@ import { Forecast, type Report } from "../parts/forecast";
 import { Command, Empty, Loaded, Section } from "../parts/layout";
 import { call } from "../request";
 import { go, parameter, withParameters } from "../router";
-import { may } from "../session";
+import { may } from "../login";
 import { useAnswer } from "../stream";
 
 // A Slider is one assumption: its name in the address, in the API and on the command line.

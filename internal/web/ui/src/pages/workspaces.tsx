@@ -5,7 +5,7 @@ import { Command, Empty, Loaded } from "../parts/layout";
 import { type Column, Pager, Table } from "../parts/table";
 import { Time } from "../parts/time";
 import { go, parameter, withParameters } from "../router";
-import { may } from "../session";
+import { may } from "../login";
 import { useAnswer } from "../stream";
 import { Status } from "../words";
 

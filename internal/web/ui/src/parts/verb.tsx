@@ -1,6 +1,6 @@
 import { useRef, useState } from "preact/hooks";
 import { type Operation, call } from "../request";
-import { may } from "../session";
+import { may } from "../login";
 import { replayed } from "../stream";
 import { say } from "./toast";
 import { Command } from "./layout";

@@ -55,7 +55,7 @@ func (l *logins) unspend(who string) {
 	}
 }
 
-// LoginCode makes a code that opens one session of a token, and says until when.
+// LoginCode makes a code that opens one login of a token, and says until when.
 func (c *Control) LoginCode(token string) (code string, expires clock.Instant) {
 	code = rand.Text()
 	c.logins.Lock()
@@ -66,7 +66,7 @@ func (c *Control) LoginCode(token string) (code string, expires clock.Instant) {
 	return code, c.logins.codes.Add(sha256.Sum256([]byte(code)), token, c.now())
 }
 
-// Login opens a session of the token whose secret is given, or else of the code's, and returns
+// Login opens a login of the token whose secret is given, or else of the code's, and returns
 // it with its secret, which is kept nowhere. From is where the caller is. Refusals of the secret
 // or code are of kind wire.ErrForbidden.
 func (c *Control) Login(ctx context.Context, from, secret, code string) (Operator, string, error) {
@@ -81,7 +81,7 @@ func (c *Control) Login(ctx context.Context, from, secret, code string) (Operato
 	if err := c.logins.spend("token "+token, c.now()); err != nil {
 		return Operator{}, "", err
 	}
-	return c.openSession(ctx, token)
+	return c.openLogin(ctx, token)
 }
 
 func (c *Control) tokenOf(secret, code string) (id string, err error) {
@@ -97,7 +97,7 @@ func (c *Control) tokenOf(secret, code string) (id string, err error) {
 	return id, err
 }
 
-func (c *Control) openSession(ctx context.Context, token string) (o Operator, secret string, err error) {
+func (c *Control) openLogin(ctx context.Context, token string) (o Operator, secret string, err error) {
 	o.ID, secret = newSecret()
 	asked := added(o, secret, "")
 	asked.Parent = token

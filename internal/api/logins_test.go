@@ -30,9 +30,9 @@ import (
 )
 
 const (
-	sessionsPath = operator.Prefix + "/sessions"
-	linksPath    = operator.Prefix + "/login-links"
-	mePath       = operator.Prefix + "/me"
+	loginsPath = operator.Prefix + "/logins"
+	linksPath  = operator.Prefix + "/login-links"
+	mePath     = operator.Prefix + "/me"
 )
 
 // adminSecret is that of the first token.
@@ -47,14 +47,14 @@ func (w *world) tokenOf(role operator.Role, life clock.Duration) operator.MadeTo
 	return testkit.Value(w.op.CreateToken(w.ctx(), operator.NewToken{Name: "tester", Role: role, Life: life}))(w.t)
 }
 
-// login opens a session and returns its cookie as it is sent.
+// login logs in and returns its cookie as it is sent.
 func (w *world) login(body string) string {
 	w.t.Helper()
-	res, text := w.answer("", "POST", sessionsPath, body)
+	res, text := w.answer("", "POST", loginsPath, body)
 	if res.StatusCode != http.StatusNoContent || len(res.Cookies()) != 1 {
 		w.t.Fatalf("the login was answered %d %s, with %d cookies", res.StatusCode, text, len(res.Cookies()))
 	}
-	return operator.SessionCookie + "=" + res.Cookies()[0].Value
+	return operator.LoginCookie + "=" + res.Cookies()[0].Value
 }
 
 func byToken(secret string) string { return `{"token":"` + secret + `"}` }
@@ -83,23 +83,23 @@ func (w *world) me(cookie string, headers ...string) (int, operator.Me) {
 func TestLogInAndOut(t *testing.T) {
 	w := newWorld(t)
 	ann := w.tokenOf(operator.Operator, clock.Day)
-	res, _ := w.answer("", "POST", sessionsPath, byToken(ann.Secret))
+	res, _ := w.answer("", "POST", loginsPath, byToken(ann.Secret))
 	c := res.Cookies()[0]
 	if !c.Secure || !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || c.Path != "/" || c.Domain != "" || c.Name != "__Host-steady" {
 		t.Errorf("the cookie is %s", c)
 	}
-	if life := time.Until(c.Expires); life > access.SessionLife.Std() || life < access.SessionLife.Std()-time.Hour {
+	if life := time.Until(c.Expires); life > access.LoginLife.Std() || life < access.LoginLife.Std()-time.Hour {
 		t.Errorf("the cookie lives %s", life)
 	}
-	first, second := operator.SessionCookie+"="+c.Value, w.login(w.code(ann.Secret))
+	first, second := operator.LoginCookie+"="+c.Value, w.login(w.code(ann.Secret))
 	status, m := w.me(first)
-	if status != 200 || m.Name != "tester" || m.Role != operator.Operator || !m.Session || m.Expires == 0 {
+	if status != 200 || m.Name != "tester" || m.Role != operator.Operator || !m.Login || m.Expires == 0 {
 		t.Errorf("%d %+v", status, m)
 	}
 	if slices.Contains(m.Allowed, "create-token") || slices.Contains(m.Allowed, "create-login-link") || !slices.Contains(m.Allowed, "operate-rollout") || !slices.Contains(m.Allowed, "me") {
 		t.Errorf("allowed: %v", m.Allowed)
 	}
-	if byBearer := testkit.Value(w.client(ann.Secret).Me(w.ctx()))(t); byBearer.Session || !slices.Contains(byBearer.Allowed, "create-login-link") {
+	if byBearer := testkit.Value(w.client(ann.Secret).Me(w.ctx()))(t); byBearer.Login || !slices.Contains(byBearer.Allowed, "create-login-link") {
 		t.Errorf("the token itself: %+v", byBearer)
 	}
 	w.halt()
@@ -109,7 +109,7 @@ func TestLogInAndOut(t *testing.T) {
 			t.Errorf("after a restart: %d", status)
 		}
 	}
-	out, _ := w.answer("", "DELETE", sessionsPath, "", "Cookie", first)
+	out, _ := w.answer("", "DELETE", loginsPath, "", "Cookie", first)
 	if out.StatusCode != 204 || len(out.Cookies()) != 1 || out.Cookies()[0].MaxAge >= 0 || !out.Cookies()[0].Secure {
 		t.Errorf("logged out: %d %v", out.StatusCode, out.Cookies())
 	}
@@ -117,12 +117,12 @@ func TestLogInAndOut(t *testing.T) {
 		t.Errorf("the cookie after logging out: %d", status)
 	}
 	if status, _ := w.me(second); status != 200 {
-		t.Errorf("the other session after that: %d", status)
+		t.Errorf("the other login after that: %d", status)
 	}
-	if status, _ := w.request(ann.Secret, "DELETE", sessionsPath, ""); status != 409 {
+	if status, _ := w.request(ann.Secret, "DELETE", loginsPath, ""); status != 409 {
 		t.Errorf("a token logged out: %d", status)
 	}
-	w.secretsStayOut(ann.Secret, c.Value, strings.TrimPrefix(second, operator.SessionCookie+"="))
+	w.secretsStayOut(ann.Secret, c.Value, strings.TrimPrefix(second, operator.LoginCookie+"="))
 }
 
 func (w *world) secretsStayOut(secrets ...string) {
@@ -160,15 +160,15 @@ func TestCookiesEnd(t *testing.T) {
 	expect("after a revocation", "long", "short")
 	ahead.Store(int64(2 * time.Hour))
 	expect("when one token has ended", "long")
-	if status, _ := w.request("", "POST", sessionsPath, late); status != 401 {
+	if status, _ := w.request("", "POST", loginsPath, late); status != 401 {
 		t.Errorf("a code of two hours ago: %d", status)
 	}
-	ahead.Store(int64(access.SessionLife.Std() + time.Minute))
-	expect("after the life of a session")
-	if status, _ := w.request("", "POST", sessionsPath, byToken(short.Secret)); status != 401 {
+	ahead.Store(int64(access.LoginLife.Std() + time.Minute))
+	expect("after the life of a login")
+	if status, _ := w.request("", "POST", loginsPath, byToken(short.Secret)); status != 401 {
 		t.Errorf("a login with a token that has ended: %d", status)
 	}
-	if status, _ := w.request("", "POST", sessionsPath, byToken(revoked.Secret)); status != 401 {
+	if status, _ := w.request("", "POST", loginsPath, byToken(revoked.Secret)); status != 401 {
 		t.Errorf("a login with a token that was revoked: %d", status)
 	}
 }
@@ -198,9 +198,9 @@ func TestStreamOfAStolenCookieEnds(t *testing.T) {
 			return testkit.Value((&http.Client{Transport: tr}).Do(r))(t)
 		}
 		secret := strings.TrimSpace(string(testkit.Value(os.ReadFile(server.AdminTokenFile()))(t)))
-		opened := send("POST", sessionsPath, byToken(secret))
+		opened := send("POST", loginsPath, byToken(secret))
 		testkit.Must(t, opened.Body.Close())
-		stream := send("GET", operator.RouteStream+"?tail=true", "", "Cookie", operator.SessionCookie+"="+opened.Cookies()[0].Value)
+		stream := send("GET", operator.RouteStream+"?tail=true", "", "Cookie", operator.LoginCookie+"="+opened.Cookies()[0].Value)
 		ended, began := make(chan error, 1), time.Now()
 		go func() {
 			_, err := io.Copy(io.Discard, stream.Body)
@@ -232,9 +232,9 @@ func TestStreamOfAStolenCookieEnds(t *testing.T) {
 	})
 }
 
-// A session does what its role may by every route, and no more: no route takes a cookie for
-// what it refuses to the token, nor lets a session make another.
-func TestSessionRoleMatrix(t *testing.T) {
+// A login does what its role may by every route, and no more: no route takes a cookie for
+// what it refuses to the token, nor lets a login make another.
+func TestLoginRoleMatrix(t *testing.T) {
 	w := newWorld(t)
 	routes := operations.New(w.server.Control(), nil, nil).Routes()
 	for _, role := range []operator.Role{operator.Viewer, operator.Operator, operator.Releaser, operator.Admin} {
@@ -245,7 +245,7 @@ func TestSessionRoleMatrix(t *testing.T) {
 			status, body := w.request("", r.Method, routePath.Replace(r.Path), "{}", "Cookie", cookie)
 			may := r.Permission.Local || r.Permission.Admits(role) && !r.Permission.Lasting
 			if admitted := status != 401 && status != 403; admitted != may {
-				t.Errorf("%s %s with a session of a %s: %d %s", r.Method, r.Path, role, status, body)
+				t.Errorf("%s %s with a login of a %s: %d %s", r.Method, r.Path, role, status, body)
 			}
 			if allowed := slices.Contains(m.Allowed, r.ID); allowed != (r.Permission.Admits(role) && !r.Permission.Lasting) {
 				t.Errorf("%s says that it may %s: %t", role, r.ID, allowed)
@@ -289,18 +289,18 @@ func TestOtherOriginsAreRefused(t *testing.T) {
 		if status, body := w.request("", "POST", operator.Prefix+"/reconcile", "{}", headers...); status != max(c.post, 204) {
 			t.Errorf("%s writes: %d %s", c.name, status, body)
 		}
-		if res, body := w.answer("", "POST", sessionsPath, byToken(secret), c.headers...); res.StatusCode != max(c.post, 204) || c.post != 0 && len(res.Cookies()) > 0 {
+		if res, body := w.answer("", "POST", loginsPath, byToken(secret), c.headers...); res.StatusCode != max(c.post, 204) || c.post != 0 && len(res.Cookies()) > 0 {
 			t.Errorf("%s logs in: %d %s", c.name, res.StatusCode, body)
 		}
 	}
 }
 
-// Only one cookie of the right name that holds a session is one, and only where no token is sent.
+// Only one cookie of the right name that holds a login is one, and only where no token is sent.
 func TestForgedCookies(t *testing.T) {
 	w := newWorld(t)
 	admin := w.adminSecret()
 	cookie := w.login(byToken(admin))
-	secret := strings.TrimPrefix(cookie, operator.SessionCookie+"=")
+	secret := strings.TrimPrefix(cookie, operator.LoginCookie+"=")
 	for _, c := range []struct {
 		name    string
 		headers []string
@@ -314,13 +314,13 @@ func TestForgedCookies(t *testing.T) {
 		{"a cookie without a name", []string{"Cookie", "=" + cookie}, 401},
 		{"a space within", []string{"Cookie", "__Host- steady=" + secret}, 401},
 		{"two of them", []string{"Cookie", cookie + "; " + cookie}, 401},
-		{"two of them, in two headers", []string{"Cookie", cookie, "Cookie", operator.SessionCookie + "=x"}, 401},
-		{"nothing in it", []string{"Cookie", operator.SessionCookie + "="}, 401},
-		{"a token in it", []string{"Cookie", operator.SessionCookie + "=" + admin}, 401},
-		{"a session as a token", []string{"Authorization", "Bearer " + secret}, 401},
+		{"two of them, in two headers", []string{"Cookie", cookie, "Cookie", operator.LoginCookie + "=x"}, 401},
+		{"nothing in it", []string{"Cookie", operator.LoginCookie + "="}, 401},
+		{"a token in it", []string{"Cookie", operator.LoginCookie + "=" + admin}, 401},
+		{"a login as a token", []string{"Authorization", "Bearer " + secret}, 401},
 		{"a token as well", []string{"Authorization", "Bearer " + admin, "Cookie", cookie}, 401},
 		{"another scheme as well", []string{"Authorization", "Basic eA==", "Cookie", cookie}, 401},
-		{"a wrong one and a token", []string{"Authorization", "Bearer " + admin, "Cookie", operator.SessionCookie + "=x"}, 401},
+		{"a wrong one and a token", []string{"Authorization", "Bearer " + admin, "Cookie", operator.LoginCookie + "=x"}, 401},
 	} {
 		if status, body := w.request("", "GET", mePath, "", c.headers...); status != c.status {
 			t.Errorf("%s: %d %s", c.name, status, body)
@@ -328,34 +328,34 @@ func TestForgedCookies(t *testing.T) {
 	}
 }
 
-// A session makes what its role may make, and lives on in nothing else: no session, no link, and no
+// A login makes what its role may make, and lives on in nothing else: no login, no link, and no
 // login with its secret.
-func TestSessionsBearNoSessions(t *testing.T) {
+func TestLoginsBearNoLogins(t *testing.T) {
 	w := newWorld(t)
 	cookie := w.login(byToken(w.adminSecret()))
-	secret := strings.TrimPrefix(cookie, operator.SessionCookie+"=")
-	if status, body := w.request("", "POST", sessionsPath, byToken(secret)); status != 401 {
-		t.Errorf("a login with a session's secret: %d %s", status, body)
+	secret := strings.TrimPrefix(cookie, operator.LoginCookie+"=")
+	if status, body := w.request("", "POST", loginsPath, byToken(secret)); status != 401 {
+		t.Errorf("a login with a login's secret: %d %s", status, body)
 	}
 	if status, body := w.request("", "POST", linksPath, "{}", "Cookie", cookie); status != 403 {
-		t.Errorf("a link of a session: %d %s", status, body)
+		t.Errorf("a link of a login: %d %s", status, body)
 	}
 	viewer := w.login(w.code(w.tokenOf(operator.Viewer, 0).Secret))
 	ask := `{"name":"mallory","role":"admin"}`
 	if status, body := w.request("", "POST", operator.Prefix+"/tokens", ask, "Cookie", viewer); status != 403 {
-		t.Errorf("a viewer's session made a token: %d %s", status, body)
+		t.Errorf("a viewer's login made a token: %d %s", status, body)
 	}
 	if status, body := w.request("", "POST", operator.Prefix+"/tokens", ask, "Cookie", cookie); status != 201 {
-		t.Errorf("an admin's session: %d %s", status, body)
+		t.Errorf("an admin's login: %d %s", status, body)
 	}
 	for _, body := range []string{`{}`, `{"token":"","code":""}`, `{"token":"a","code":"b"}`, `{"token":"` + strings.Repeat("a", 300) + `"}`, `[]`, `null`, ``} {
-		if res, text := w.answer("", "POST", sessionsPath, body); res.StatusCode/100 != 4 || len(res.Cookies()) > 0 {
+		if res, text := w.answer("", "POST", loginsPath, body); res.StatusCode/100 != 4 || len(res.Cookies()) > 0 {
 			t.Errorf("login %q: %d %s", body, res.StatusCode, text)
 		}
 	}
 }
 
-// A code opens one session, whoever comes first of many; guesses are refused at a bounded rate, which
+// A code opens one login, whoever comes first of many; guesses are refused at a bounded rate, which
 // keeps nobody out who is elsewhere or has a token that is good.
 func TestCodesAreTakenOnce(t *testing.T) {
 	w := newWorld(t)
@@ -365,17 +365,17 @@ func TestCodesAreTakenOnce(t *testing.T) {
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
-			if status, _ := w.request("", "POST", sessionsPath, code); status == 204 {
+			if status, _ := w.request("", "POST", loginsPath, code); status == 204 {
 				good.Add(1)
 			}
 		})
 	}
 	if all.Wait(); good.Load() != 1 {
-		t.Errorf("one code opened %d sessions", good.Load())
+		t.Errorf("one code opened %d logins", good.Load())
 	}
 	var last *http.Response
 	for range 30 {
-		if last, _ = w.answer("", "POST", sessionsPath, `{"code":"guessed"}`); last.StatusCode == 429 {
+		if last, _ = w.answer("", "POST", loginsPath, `{"code":"guessed"}`); last.StatusCode == 429 {
 			break
 		}
 	}
@@ -387,44 +387,44 @@ func TestCodesAreTakenOnce(t *testing.T) {
 	}
 }
 
-// Somebody with a token who logs in without end has as many sessions as one may, and fills the log no
+// Somebody with a token who logs in without end has as many logins as one may, and fills the log no
 // faster than the rate of logins.
-func TestSessionsFlood(t *testing.T) {
+func TestLoginsFlood(t *testing.T) {
 	stopped := time.Now()
 	w := newWorld(t, func(o *api.Options) { o.Control.Now = func() time.Time { return stopped } })
 	eve, ann := w.tokenOf(operator.Viewer, 0), w.tokenOf(operator.Viewer, 0)
 	before, made := w.server.Control().Head().Seq, 0
 	var newest string
 	for range 60 {
-		res, _ := w.answer("", "POST", sessionsPath, byToken(eve.Secret))
+		res, _ := w.answer("", "POST", loginsPath, byToken(eve.Secret))
 		switch {
 		case res.StatusCode == 204:
 			made++
-			newest = operator.SessionCookie + "=" + res.Cookies()[0].Value
+			newest = operator.LoginCookie + "=" + res.Cookies()[0].Value
 		case res.StatusCode != 429 || res.Header.Get("Retry-After") == "":
 			t.Fatalf("a login among many: %d", res.StatusCode)
 		}
 	}
 	if grown := w.server.Control().Head().Seq - before; made != 20 || grown > 45 {
-		t.Errorf("60 logins made %d sessions and %d records", made, grown)
+		t.Errorf("60 times of logging in left %d logins and %d records", made, grown)
 	}
 	if status, _ := w.me(newest); status != 200 {
-		t.Errorf("the newest session is answered %d", status)
+		t.Errorf("the newest login is answered %d", status)
 	}
-	sessions := 0
+	logins := 0
 	for _, x := range testkit.Value(w.op.Tokens(w.ctx()))(t) {
 		if x.Parent == eve.ID {
-			sessions++
+			logins++
 		}
 	}
-	if sessions != access.MaxSessions {
-		t.Errorf("%d sessions", sessions)
+	if logins != access.MaxLogins {
+		t.Errorf("%d logins", logins)
 	}
 	w.login(byToken(ann.Secret))
 }
 
-// What a session does stands in the log under its name.
-func TestSessionsAreNamedInTheLog(t *testing.T) {
+// What a login does stands in the log under its name.
+func TestLoginsAreNamedInTheLog(t *testing.T) {
 	w := newWorld(t)
 	ann := w.tokenOf(operator.Admin, 0)
 	cookie := w.login(byToken(ann.Secret))
@@ -448,7 +448,7 @@ func TestSessionsAreNamedInTheLog(t *testing.T) {
 }
 
 // No answer of the operators' listener can be put into a frame, taken for another type, or kept by a
-// browser beyond its session: pages, refusals and what Anyone may ask included. A browser without a certificate
+// browser beyond its login: pages, refusals and what Anyone may ask included. A browser without a certificate
 // gets all of them.
 func TestHeadersOfEveryAnswer(t *testing.T) {
 	w := newWorld(t)
@@ -465,7 +465,7 @@ func TestHeadersOfEveryAnswer(t *testing.T) {
 	}
 	for _, r := range operations.New(w.server.Control(), nil, nil).Routes() {
 		for _, headers := range [][]string{nil, {"Cookie", cookie}, {"Origin", "https://evil.example"}} {
-			if r.ID == "close-session" && headers != nil {
+			if r.ID == "log-out" && headers != nil {
 				continue
 			}
 			what := fmt.Sprint(r.Method, " ", r.Path, " ", headers)

@@ -17,14 +17,14 @@ import (
 	"github.com/steadyfleet/steady/internal/wire"
 )
 
-// sessions registers how a browser logs in and out, and who it is then.
-func (h *Handler) sessions() {
+// logins registers how a browser logs in and out, and who it is then.
+func (h *Handler) logins() {
 	add(h, huma.Operation{OperationID: "create-login-link", Method: http.MethodPost, Path: "/login-links", Summary: "Make a code that logs a browser in once, within a minute",
 		DefaultStatus: http.StatusCreated, MaxBodyBytes: 64 << 10}, lasting, h.createLoginLink)
-	register(h, huma.Operation{OperationID: "open-session", Method: http.MethodPost, Path: "/sessions", Summary: "Log in with a token or a code; the answer is a cookie",
-		DefaultStatus: http.StatusNoContent, MaxBodyBytes: 4 << 10}, anyone, h.openSession)
-	register(h, huma.Operation{OperationID: "close-session", Method: http.MethodDelete, Path: "/sessions", Summary: "Log out", DefaultStatus: http.StatusNoContent},
-		viewing, h.closeSession)
+	register(h, huma.Operation{OperationID: "log-in", Method: http.MethodPost, Path: "/logins", Summary: "Log in with a token or a code; the answer is a cookie",
+		DefaultStatus: http.StatusNoContent, MaxBodyBytes: 4 << 10}, anyone, h.logIn)
+	register(h, huma.Operation{OperationID: "log-out", Method: http.MethodDelete, Path: "/logins", Summary: "Log out", DefaultStatus: http.StatusNoContent},
+		viewing, h.logOut)
 	add(h, get("me", "/me", "Who asks, and which operations its role allows"), viewing, h.me)
 }
 
@@ -38,31 +38,31 @@ func fromElsewhere(r *http.Request) bool {
 	return origin != "" && (err != nil || u.Host != r.Host)
 }
 
-// caller is who bears the token of a request, or has the session of its cookie.
+// caller is who bears the token of a request, or has the login of its cookie.
 func (h *Handler) caller(r *http.Request) (control.Operator, *huma.ErrorModel) {
 	scheme, secret, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	cookies := r.CookiesNamed(operator.SessionCookie)
-	session := scheme == ""
+	cookies := r.CookiesNamed(operator.LoginCookie)
+	login := scheme == ""
 	switch {
-	case !session && len(cookies) > 0 || len(cookies) > 1:
-		return control.Operator{}, refused(http.StatusUnauthorized, "the request says twice who it is from: send a token or the cookie of one session")
-	case session && len(cookies) == 1:
+	case !login && len(cookies) > 0 || len(cookies) > 1:
+		return control.Operator{}, refused(http.StatusUnauthorized, "the request says twice who it is from: send a token or the cookie of one login")
+	case login && len(cookies) == 1:
 		// The cookie goes to every port of this host, and with a GET that another one's page asks for.
 		if site := r.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" && site != "none" {
 			return control.Operator{}, refused(http.StatusForbidden, otherSite)
 		}
 		secret = cookies[0].Value
 	case !strings.EqualFold(scheme, "Bearer"): // RFC 9110, 11.1
-		return control.Operator{}, refused(http.StatusUnauthorized, "an operator token is needed, Authorization: Bearer TOKEN, or a session: steady ui opens one")
+		return control.Operator{}, refused(http.StatusUnauthorized, "an operator token is needed, Authorization: Bearer TOKEN, or a login: steady ui opens one")
 	}
 	who, err := h.c.Operator(secret)
 	switch {
-	case err != nil && session:
-		return control.Operator{}, refused(http.StatusUnauthorized, "the session has ended, or is not known to this server; log in again: steady ui opens the page")
+	case err != nil && login:
+		return control.Operator{}, refused(http.StatusUnauthorized, "the login has ended, or is not known to this server; log in again: steady ui opens the page")
 	case err != nil:
 		return control.Operator{}, refused(http.StatusUnauthorized, err.Error())
-	case who.Session() != session:
-		return control.Operator{}, refused(http.StatusUnauthorized, "a token is sent as Authorization: Bearer TOKEN, and a session as its cookie")
+	case who.ByLogin() != login:
+		return control.Operator{}, refused(http.StatusUnauthorized, "a token is sent as Authorization: Bearer TOKEN, and a login as its cookie")
 	}
 	return who, nil
 }
@@ -76,7 +76,7 @@ func (h *Handler) createLoginLink(ctx context.Context, _ *none) (operator.LoginL
 type (
 	loginIn struct {
 		from string
-		Body operator.Login
+		Body operator.NewLogin
 	}
 	cookieOut struct {
 		SetCookie http.Cookie `header:"Set-Cookie"`
@@ -106,7 +106,7 @@ func network(remote string) string {
 	return p.String()
 }
 
-func (h *Handler) openSession(ctx context.Context, in *loginIn) (*cookieOut, error) {
+func (h *Handler) logIn(ctx context.Context, in *loginIn) (*cookieOut, error) {
 	if (in.Body.Token == "") == (in.Body.Code == "") {
 		return nil, wire.Refuse(wire.ErrInvalid, "a login is by token or by code")
 	}
@@ -120,31 +120,31 @@ func (h *Handler) openSession(ctx context.Context, in *loginIn) (*cookieOut, err
 	if err != nil {
 		return nil, err
 	}
-	c := sessionCookie(secret)
+	c := loginCookie(secret)
 	c.Expires = o.Expires.Time()
 	return &cookieOut{c}, nil
 }
 
-func (h *Handler) closeSession(ctx context.Context, _ *none) (*cookieOut, error) {
+func (h *Handler) logOut(ctx context.Context, _ *none) (*cookieOut, error) {
 	who, _ := ctx.Value(actorKey{}).(control.Operator)
-	if !who.Session() {
-		return nil, wire.Refuse(wire.ErrConflict, "a token is no session; steady operator revoke %s withdraws it", who.ID)
+	if !who.ByLogin() {
+		return nil, wire.Refuse(wire.ErrConflict, "a token is no login; steady operator revoke %s withdraws it", who.ID)
 	}
-	ended := sessionCookie("")
+	ended := loginCookie("")
 	ended.MaxAge = -1
 	return &cookieOut{ended}, h.c.RevokeOperator(ctx, who.ID, false, actor(ctx))
 }
 
-// sessionCookie is one that no script reads, no other host or path sets, and no other site sends.
-func sessionCookie(secret string) http.Cookie {
-	return http.Cookie{Name: operator.SessionCookie, Value: secret, Path: "/", Secure: true, HttpOnly: true, SameSite: http.SameSiteStrictMode}
+// loginCookie is one that no script reads, no other host or path sets, and no other site sends.
+func loginCookie(secret string) http.Cookie {
+	return http.Cookie{Name: operator.LoginCookie, Value: secret, Path: "/", Secure: true, HttpOnly: true, SameSite: http.SameSiteStrictMode}
 }
 
 func (h *Handler) me(ctx context.Context, _ *none) (operator.Me, error) {
 	who, _ := ctx.Value(actorKey{}).(control.Operator)
-	out := operator.Me{Name: who.Name, Role: operator.Role(who.Role), Expires: who.Expires, Session: who.Session(), Allowed: []string{}}
+	out := operator.Me{Name: who.Name, Role: operator.Role(who.Role), Expires: who.Expires, Login: who.ByLogin(), Allowed: []string{}}
 	for _, r := range h.routes {
-		if r.Permission.Admits(out.Role) && !(r.Permission.Lasting && out.Session) {
+		if r.Permission.Admits(out.Role) && !(r.Permission.Lasting && out.Login) {
 			out.Allowed = append(out.Allowed, r.ID)
 		}
 	}

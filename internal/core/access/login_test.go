@@ -13,9 +13,9 @@ import (
 	"github.com/steadyfleet/steady/internal/core/event"
 )
 
-// Whatever comes and goes in whatever order: a session has a token, its role and name, does not
+// Whatever comes and goes in whatever order: a login has a token, its role and name, does not
 // outlast it, and of one token there are never more than the bound.
-func TestSessionsEndWithTheirToken(t *testing.T) {
+func TestLoginsEndWithTheirToken(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ts, now, n := Tokens{}, clock.Instant(1000), 0
 		ids := func() []string {
@@ -39,27 +39,27 @@ func TestSessionsEndWithTheirToken(t *testing.T) {
 				was, known := ts[id]
 				events, err := ts.Open(event.OperatorTokenAdded{ID: fmt.Sprint(n), Role: Admin, Parent: id}, now)
 				if may := known && was.Parent == "" && !was.Expired(now); may != (err == nil) {
-					t.Fatalf("a session of %+v: %v", was, err)
+					t.Fatalf("a login of %+v: %v", was, err)
 				}
 				for _, ev := range events {
 					ts.Fold(now, ev)
 				}
 				if _, there := ts[fmt.Sprint(n)]; there != (err == nil) {
-					t.Fatalf("there is a session: %t, %v", there, err)
+					t.Fatalf("there is a login: %t, %v", there, err)
 				}
 			case "revoke":
 				if ev, err := ts.Revoke(id, true, "x", now); err == nil {
 					ts.Fold(now, ev)
 				}
 			case "wait":
-				now = now.Add(clock.Duration(rapid.Int64Range(1, int64(SessionLife)).Draw(t, "wait")))
+				now = now.Add(clock.Duration(rapid.Int64Range(1, int64(LoginLife)).Draw(t, "wait")))
 			}
-			checkSessions(t, ts, now)
+			checkLogins(t, ts, now)
 		}
 	})
 }
 
-func checkSessions(t *rapid.T, ts Tokens, now clock.Instant) {
+func checkLogins(t *rapid.T, ts Tokens, now clock.Instant) {
 	of := map[string]int{}
 	for id, s := range ts {
 		if s.Parent == "" {
@@ -67,19 +67,19 @@ func checkSessions(t *rapid.T, ts Tokens, now clock.Instant) {
 		}
 		of[s.Parent]++
 		p, ok := ts[s.Parent]
-		if !ok || p.Parent != "" || s.Role != p.Role || s.Name != p.Name || s.Expires > p.Expires || s.Expires.Sub(s.CreatedAt) > SessionLife || p.Expired(now) && !s.Expired(now) {
-			t.Fatalf("session %s %+v of %+v (there: %t)", id, s, p, ok)
+		if !ok || p.Parent != "" || s.Role != p.Role || s.Name != p.Name || s.Expires > p.Expires || s.Expires.Sub(s.CreatedAt) > LoginLife || p.Expired(now) && !s.Expired(now) {
+			t.Fatalf("login %s %+v of %+v (there: %t)", id, s, p, ok)
 		}
-		if of[s.Parent] > MaxSessions {
-			t.Fatalf("%d sessions of %s", of[s.Parent], s.Parent)
+		if of[s.Parent] > MaxLogins {
+			t.Fatalf("%d logins of %s", of[s.Parent], s.Parent)
 		}
 	}
 }
 
-// The session too many ends the one that began first, in the log.
-func TestTheOldestSessionEnds(t *testing.T) {
+// The login too many ends the one that began first, in the log.
+func TestTheOldestLoginEnds(t *testing.T) {
 	ts := Tokens{"a": {Name: "ann", Role: "viewer"}}
-	for i := range MaxSessions + 1 {
+	for i := range MaxLogins + 1 {
 		now := clock.Instant(1000 + i)
 		events, err := ts.Open(event.OperatorTokenAdded{ID: fmt.Sprint("s", i), Parent: "a"}, now)
 		if err != nil {
@@ -88,20 +88,20 @@ func TestTheOldestSessionEnds(t *testing.T) {
 		for _, ev := range events {
 			ts.Fold(now, ev)
 		}
-		if i < MaxSessions && len(events) != 1 {
-			t.Fatalf("session %d: %+v", i, events)
+		if i < MaxLogins && len(events) != 1 {
+			t.Fatalf("login %d: %+v", i, events)
 		}
-		if i == MaxSessions && (len(events) != 2 || events[0] != event.Event(event.OperatorTokenRevoked{ID: "s0", Actor: "ann (a)"})) {
-			t.Fatalf("the session too many: %+v", events)
+		if i == MaxLogins && (len(events) != 2 || events[0] != event.Event(event.OperatorTokenRevoked{ID: "s0", Actor: "ann (a)"})) {
+			t.Fatalf("the login too many: %+v", events)
 		}
 	}
 }
 
-// A session of an admin is no admin that stays.
-func TestSessionsDoNotCountAsAdmins(t *testing.T) {
+// A login of an admin is no admin that stays.
+func TestLoginsDoNotCountAsAdmins(t *testing.T) {
 	ts := Tokens{"a": {Name: "ann", Role: Admin}, "s": {Name: "ann", Role: Admin, Parent: "a"}}
 	if _, err := ts.Revoke("a", false, "x", 1); err == nil {
-		t.Error("the last admin's token went since it has a session")
+		t.Error("the last admin's token went since it has a login")
 	}
 	if ev, err := ts.Revoke("s", false, "x", 1); err != nil || ev.Forced {
 		t.Errorf("logging out: %+v, %v", ev, err)
@@ -111,7 +111,7 @@ func TestSessionsDoNotCountAsAdmins(t *testing.T) {
 		t.Errorf("by force: %+v, %v", ev, err)
 	}
 	if ts.Fold(1, ev); len(ts) != 0 {
-		t.Errorf("a session outlives its token: %+v", ts)
+		t.Errorf("a login outlives its token: %+v", ts)
 	}
 }
 
@@ -134,14 +134,14 @@ func TestCodesAreGoodOnceAndForAMoment(t *testing.T) {
 	if _, err := cs.Redeem(hash(9), now); !errors.Is(err, ErrCode) {
 		t.Errorf("a guess: %v", err)
 	}
-	for i := range 3 * MaxSessions {
+	for i := range 3 * MaxLogins {
 		cs.Add(hash(i), "a", now.Add(clock.Duration(i)))
 		cs.Add(hash(100+i), "b", now.Add(clock.Duration(i)))
 	}
-	if len(cs) != 2*MaxSessions {
+	if len(cs) != 2*MaxLogins {
 		t.Errorf("%d codes of two tokens", len(cs))
 	}
-	if id, err := cs.Redeem(hash(3*MaxSessions-1), now.Add(clock.Second)); id != "a" || err != nil {
+	if id, err := cs.Redeem(hash(3*MaxLogins-1), now.Add(clock.Second)); id != "a" || err != nil {
 		t.Errorf("the newest of many: %q, %v", id, err)
 	}
 	if _, err := cs.Redeem(hash(0), now.Add(clock.Second)); err == nil {

@@ -28,7 +28,7 @@ export async function enter(): Promise<void> {
   const code = location.pathname === "/login" ? location.hash.slice(1) : "";
   if (location.pathname === "/login") go("/", true);
   if (code) {
-    await call("open-session", {}, { code }).catch((e: Error) => {
+    await call("log-in", {}, { code }).catch((e: Error) => {
       refused.value = `${e.message}. Another link: steady ui`;
     });
   }
@@ -36,7 +36,7 @@ export async function enter(): Promise<void> {
 }
 
 export async function leave(): Promise<void> {
-  await call("close-session").catch(() => undefined);
+  await call("log-out").catch(() => undefined);
   me.value = null;
 }
 
@@ -46,7 +46,7 @@ export function Login() {
     e.preventDefault();
     const token = new FormData(e.target as HTMLFormElement).get("token");
     try {
-      await call("open-session", {}, { token });
+      await call("log-in", {}, { token });
       await who();
     } catch (e) {
       setError((e as Error).message);

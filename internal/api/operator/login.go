@@ -10,18 +10,18 @@ import (
 	"github.com/steadyfleet/steady/internal/core/clock"
 )
 
-// SessionCookie names the cookie that holds a session. Browsers keep one of that name only
+// LoginCookie names the cookie that holds a login. Browsers keep one of that name only
 // when it is Secure, of the whole host, and of no other host.
-const SessionCookie = "__Host-steady"
+const LoginCookie = "__Host-steady"
 
-// LoginLink is a code that opens one session of the token that asked for it.
+// LoginLink is a code that opens one login of the token that asked for it.
 type LoginLink struct {
 	Code    string        `json:"code"`
 	Expires clock.Instant `json:"expires"`
 }
 
-// Login opens a session: by the secret of a token, or by a code.
-type Login struct {
+// NewLogin opens a login: by the secret of a token, or by a code.
+type NewLogin struct {
 	Token string `json:"token,omitempty" maxLength:"200"`
 	Code  string `json:"code,omitempty" maxLength:"200"`
 }
@@ -30,10 +30,10 @@ type Login struct {
 type Me struct {
 	Name string `json:"name"`
 	Role Role   `json:"role"`
-	// Expires is when the session or token ends, zero for never.
+	// Expires is when the login or token ends, zero for never.
 	Expires clock.Instant `json:"expires"`
-	// Session says that a browser logged in, and that it is not the token itself.
-	Session bool `json:"session"`
+	// Login says that a browser logged in, and that it is not the token itself.
+	Login bool `json:"login"`
 	// Allowed are the ids of the operations that the role allows, in order.
 	Allowed []string `json:"allowed"`
 }
