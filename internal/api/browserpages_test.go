@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/steadyfleet/steady/internal/api/operator"
 	"github.com/steadyfleet/steady/internal/testkit"
 	"github.com/steadyfleet/steady/internal/web/browse"
 )
@@ -218,7 +219,7 @@ func releaseFlow(t *testing.T, s *story, p *browse.Page) {
 func logFlow(t *testing.T, s *story, p *browse.Page) {
 	p.Write("textbox", "About", "host/h-0002")
 	p.Press("Enter")
-	p.Until("the address to say so", `location.search === "?about=host%2Fh-0002"`)
+	p.Until("the address to say so", `location.search.includes("about=host%2Fh-0002")`)
 	p.WaitText("host.bundle_quarantined")
 	p.Until("no other host to be shown", `![...document.querySelectorAll(".events li")].some((l) => l.innerText.includes("host/h-0001"))`)
 	newest := testkit.Value(s.op.Events(s.ctx(), operatorAll))(t).Events
@@ -229,6 +230,18 @@ func logFlow(t *testing.T, s *story, p *browse.Page) {
 	p.Click("button", "Older")
 	p.Click("button", "1 …")
 	p.WaitText(`"root"`)
+	p.WaitText("the beginning of the log")
+	p.WaitText("Chain whole: records 1 to")
+	first := testkit.Value(s.op.Events(s.ctx(), operator.EventQuery{Limit: 2}))(t).Events
+	p.Click("button", "2 …")
+	p.WaitText(first[0].Hash)
+	p.WaitText(first[1].Hash)
+	p.Go(s.server.OperatorURL() + "/log?type=host.*&actor=nobody")
+	p.WaitText("No record is like that.")
+	p.Go(s.server.OperatorURL() + "/log?type=rollout.*")
+	p.WaitText("rollout.opened")
+	p.Until("no other type to be shown", `[...document.querySelectorAll(".events li > button")].every((b) => b.innerText.includes(" rollout."))`)
+	p.Until("the form to say so", `document.querySelector("select[name=type]").value === "rollout.*"`)
 }
 
 func settingsFlow(t *testing.T, s *story, p *browse.Page) {

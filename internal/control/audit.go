@@ -47,6 +47,9 @@ type auditor struct {
 
 	mu             sync.Mutex
 	seq            uint64   // of the last event that was read
+	hash           [32]byte // of that record
+	at             clock.Instant
+	broken         string   // why it reads no further, for good
 	findings       []string // since the process began, the first ones
 	more           int      // beyond those
 	contradictions map[string]string
@@ -61,6 +64,7 @@ func newAuditor(ctx context.Context, c *Control) *auditor {
 	if err := a.begin(ctx, c.cfg.Store, library); err != nil {
 		c.cfg.Log.Error("the log is not audited; nothing is pruned or collected", "err", err)
 		a.log, a.ended = audit.NewLog(library), true
+		a.fail(err)
 	}
 	c.pruned.Store(a.seq)
 	a.log = a.log.Forget()
@@ -118,6 +122,7 @@ func (c *Control) watchLog(ctx context.Context) {
 		return nil
 	})
 	if err != nil && ctx.Err() == nil && c.stopping.Err() == nil {
+		c.audit.fail(err)
 		c.cfg.Log.Error("the log is not audited any more until the server starts again; steady doctor checks it", "err", err)
 	}
 }
@@ -137,7 +142,7 @@ func (c *Control) auditRecord(ctx context.Context, r *event.Record) error {
 		a.encode()
 	}
 	a.logMu.Unlock()
-	a.note(r.Seq, found)
+	a.note(r, c.now(), found)
 	if r.Seq <= a.since {
 		return nil
 	}
@@ -188,11 +193,11 @@ func (a *auditor) reach(ctx context.Context, seq uint64) error {
 }
 
 // note keeps what was found for status and metrics.
-func (a *auditor) note(seq uint64, found []audit.Violation) {
+func (a *auditor) note(r *event.Record, now clock.Instant, found []audit.Violation) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.seq = seq
-	if seq <= a.since {
+	a.seq, a.hash, a.at = r.Seq, r.Hash, now
+	if r.Seq <= a.since {
 		return
 	}
 	for i := range found {

@@ -11,9 +11,6 @@ import (
 	"github.com/steadyfleet/steady/internal/wire"
 )
 
-// filter is what events are to be about: all of it.
-type filter []topic
-
 // topic is a subject. A host that was renamed was another one before.
 type topic struct {
 	event.Subject
@@ -43,13 +40,13 @@ func (t *topic) covers(r *event.Record, about []event.Subject) bool {
 	})
 }
 
-// filter reads what a request asks for. What a digest names may be given in the short
+// topicsOf reads what events are to be about. What a digest names may be given in the short
 // form that screens print.
-func (h *Handler) filter(ctx context.Context, about []string) (filter, error) {
+func (h *Handler) topicsOf(ctx context.Context, about []string) ([]topic, error) {
 	if len(about) > maxAbout {
 		return nil, wire.Refuse(wire.ErrInvalid, "%d things are asked for at once: at most %d", len(about), maxAbout)
 	}
-	var f filter
+	var f []topic
 	for _, a := range about {
 		s, err := event.ParseSubject(a)
 		if err == nil {
@@ -100,22 +97,9 @@ func (h *Handler) whole(ctx context.Context, s event.Subject) (event.Subject, er
 	return s, wire.Refuse(wire.ErrInvalid, "%d of kind %s begin with %s; give the whole digest, sha256:…", len(found), s.Kind, s.Name)
 }
 
-func (f filter) match(r *event.Record) bool {
-	if len(f) == 0 {
-		return true
-	}
-	about := event.About(&r.Entry)
-	for i := range f {
-		if !f[i].covers(r, about) {
-			return false
-		}
-	}
-	return true
-}
-
 // known refuses an empty answer about what does not exist: it would look as if nothing
 // had happened to it.
-func (h *Handler) known(ctx context.Context, f filter) error {
+func (h *Handler) known(ctx context.Context, f []topic) error {
 	if len(f) == 0 {
 		return nil
 	}

@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"sync"
@@ -28,15 +30,19 @@ type eventsIn struct {
 	After uint64   `query:"after" doc:"Events after this sequence"`
 	Limit int      `query:"limit" minimum:"1" maximum:"1000" default:"100"`
 	About []string `query:"about,explode" maxItems:"4" doc:"KIND/NAME: events about this, such as host/web-1 or rollout/stable@v2; several: about all of them"`
+	Type  []string `query:"type,explode" maxItems:"100" doc:"Events of this type, or of a group such as rollout.*; several: of any of them"`
+	Actor string   `query:"actor" maxLength:"255" doc:"Events that this operator, or part of the server, decided on"`
+	From  int64    `query:"from" doc:"Events at this instant (in milliseconds since 1970) or later"`
+	Until int64    `query:"until" doc:"Events at this instant or sooner"`
 	Tail  bool     `query:"tail" doc:"The last events instead of the first"`
 	At    uint64   `query:"at" doc:"The log as it was with this record, instead of as it is now"`
+	query url.Values
 }
 
-// Resolve reads About as it was sent: huma passes over a parameter whose first value is
-// empty, and the answer would be about everything.
+// Resolve keeps the query as it was sent, for the filter.
 func (in *eventsIn) Resolve(ctx huma.Context) []error {
 	u := ctx.URL()
-	in.About = u.Query()["about"]
+	in.query = u.Query()
 	return nil
 }
 
@@ -44,28 +50,30 @@ var _ huma.Resolver = (*eventsIn)(nil)
 
 func eventOf(r *event.Record) operator.Event {
 	e := operator.Event{Seq: r.Seq, At: r.At, Term: r.Term, Type: r.Type, Subject: r.Subject,
-		Incarnation: r.Incarnation, HostSeq: r.HostSeq, Body: r.Body}
+		Incarnation: r.Incarnation, HostSeq: r.HostSeq, Body: r.Body, Hash: hex.EncodeToString(r.Hash[:])}
 	e.Message = operator.Message(e)
 	return e
 }
 
 func (h *Handler) events(ctx context.Context, in *eventsIn) (operator.EventPage, error) {
 	page := operator.EventPage{Events: []operator.Event{}, Next: in.After}
-	f, err := h.filter(ctx, in.About)
+	f, err := h.filter(ctx, in.query)
 	end := h.c.Head().Seq
 	switch {
 	case err != nil:
 	case in.At > end:
 		err = wire.Refuse(wire.ErrNotFound, "the log ends with record %d", end)
-	case in.Tail && in.At != 0 && len(f) > 0:
+	case in.Tail && len(f.topics) == 0:
+		err = h.back(ctx, f, in.Limit, cmp.Or(in.At, end), &page)
+	case in.Tail && in.At != 0:
 		err = h.lastBefore(ctx, f, in.Limit, in.At, &page)
 	case in.Tail:
-		err = h.tail(ctx, f, in.Limit, cmp.Or(in.At, end), &page)
+		err = h.tail(ctx, f, in.Limit, end, &page)
 	default:
 		err = h.scan(ctx, f, in.Limit, cmp.Or(in.At, end), &page)
 	}
 	if err == nil && len(page.Events) == 0 && in.After == 0 {
-		err = h.known(ctx, f)
+		err = h.known(ctx, f.topics)
 	}
 	return page, err
 }
@@ -73,10 +81,10 @@ func (h *Handler) events(ctx context.Context, in *eventsIn) (operator.EventPage,
 // records returns those behind a sequence: all of them, or those about the first thing
 // of the filter.
 func (h *Handler) records(ctx context.Context, f filter, after uint64, limit int) ([]event.Record, error) {
-	if len(f) == 0 {
+	if len(f.topics) == 0 {
 		return h.c.Records(ctx, after, limit)
 	}
-	return merged(f[0].subjects(), limit, 1, func(s event.Subject) ([]event.Record, error) { return h.c.RecordsAbout(ctx, s, after, limit) })
+	return merged(f.topics[0].subjects(), limit, 1, func(s event.Subject) ([]event.Record, error) { return h.c.RecordsAbout(ctx, s, after, limit) })
 }
 
 // merged reads about several subjects, each in the same order of sequences, and returns the
@@ -124,6 +132,42 @@ func (h *Handler) scan(ctx context.Context, f filter, limit int, end uint64, pag
 	}
 }
 
+// Bounds of one look backwards: how many records it reads at a time, and in all.
+const (
+	backAtOnce = 2000
+	backInAll  = 100_000
+)
+
+// back adds the last events up to an end, and says where an earlier page goes on: it reads
+// backwards, and no further than backInAll records.
+func (h *Handler) back(ctx context.Context, f filter, limit int, end uint64, page *operator.EventPage) error {
+	base, err := h.c.Base(ctx)
+	if err != nil {
+		return err
+	}
+	page.Next = end
+	at, least := end, end-min(end, backInAll)
+	for at > max(base.Seq, least) && len(page.Events) < limit {
+		from := max(base.Seq, at-min(at, uint64(backAtOnce)))
+		if f.plain() {
+			from = max(base.Seq, at-min(at, uint64(limit)))
+		}
+		part := operator.EventPage{Next: from}
+		if err := h.scan(ctx, f, int(at-from), at, &part); err != nil {
+			return err
+		}
+		page.Events, at = append(part.Events, page.Events...), from
+	}
+	if over := len(page.Events) - limit; over > 0 {
+		page.Events = page.Events[over:]
+		at = page.Events[0].Seq - 1
+	}
+	if at > base.Seq {
+		page.Earlier = at
+	}
+	return nil
+}
+
 // lastBefore adds the last events up to an end. It reads all that came before them: the index
 // goes backwards from the end of the log alone.
 func (h *Handler) lastBefore(ctx context.Context, f filter, limit int, end uint64, page *operator.EventPage) error {
@@ -142,7 +186,10 @@ func (h *Handler) lastBefore(ctx context.Context, f filter, limit int, end uint6
 				last = append(last, records[i])
 			}
 		}
-		last = slices.Delete(last, 0, max(0, len(last)-limit))
+		if over := len(last) - limit; over > 0 {
+			last = slices.Delete(last, 0, over)
+			page.Earlier = last[0].Seq - 1
+		}
 	}
 	page.Next = end
 	for i := range last {
@@ -151,25 +198,23 @@ func (h *Handler) lastBefore(ctx context.Context, f filter, limit int, end uint6
 	return nil
 }
 
-// tail adds the last events up to the end of the log.
+// tail adds the last events about something, up to the end of the log.
 func (h *Handler) tail(ctx context.Context, f filter, limit int, end uint64, page *operator.EventPage) error {
-	if len(f) == 0 {
-		base, err := h.c.Base(ctx)
-		if err != nil {
-			return err
-		}
-		page.Next = max(end-min(end, uint64(limit)), base.Seq)
-		return h.scan(ctx, f, limit, end, page)
-	}
 	page.Next = end
 	n := limit
-	if len(f) > 1 || len(f[0].former) > 0 { // some of them are not about the others, or of another machine
+	if !f.onlyAbout() { // some of them are not about the others, of another machine, or of another type
 		n = store.MaxRead
 	}
-	records, err := merged(f[0].subjects(), n, -1, func(s event.Subject) ([]event.Record, error) { return h.c.LastAbout(ctx, s, n) })
+	records, err := merged(f.topics[0].subjects(), n, -1, func(s event.Subject) ([]event.Record, error) { return h.c.LastAbout(ctx, s, n) })
 	for i := range records {
-		if len(page.Events) < limit && f.match(&records[i]) {
+		if len(page.Events) == limit {
+			break
+		}
+		if f.match(&records[i]) {
 			page.Events = append(page.Events, eventOf(&records[i]))
+		}
+		if i == n-1 || len(page.Events) == limit {
+			page.Earlier = records[i].Seq - 1
 		}
 	}
 	slices.Reverse(page.Events)
@@ -186,12 +231,12 @@ const (
 func (h *Handler) stream(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	for key := range q {
-		if !slices.Contains([]string{"after", "about", "tail"}, key) {
+		if key != "after" && key != "tail" && !slices.Contains(filters, key) {
 			h.problem(w, refused(http.StatusUnprocessableEntity, fmt.Sprintf("unknown parameter %q", key)))
 			return
 		}
 	}
-	f, err := h.filter(r.Context(), q["about"])
+	f, err := h.filter(r.Context(), q)
 	if err != nil {
 		h.problem(w, h.refusal(err))
 		return
@@ -262,7 +307,7 @@ func (h *Handler) enter(w http.ResponseWriter) bool {
 // the index has them, then what is committed from now on.
 func (h *Handler) follow(ctx context.Context, f filter, after uint64, s *sse) error {
 	from := h.c.Head().Seq
-	for len(f) > 0 && after < from {
+	for len(f.topics) > 0 && after < from {
 		records, err := h.records(ctx, f, after, 500)
 		if err != nil {
 			return err

@@ -43,6 +43,7 @@ func (h *Handler) reading() {
 	add(h, get("list-events", "/events", "Read the log"), viewing, h.events)
 	add(h, get("list-overrides", "/overrides", "The signed overrides in force"), viewing, h.overrides)
 	add(h, get("show-override", "/overrides/{id}", "One signed override in force, with what was signed"), viewing, h.override)
+	add(h, get("history-chain", "/history/chain", "How far the hash chain of the log was checked, and whether it holds"), viewing, h.chain)
 	add(h, get("history-marks", "/history/marks", "The first and the last record of the log, and those that matter between them"), viewing, h.timeline)
 	add(h, get("reference", "/reference", "What every status means, and what to do"), viewing, h.reference)
 	add(h, get("list-tokens", "/tokens", "List the operators' tokens"), admin, h.tokens)

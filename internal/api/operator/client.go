@@ -160,6 +160,17 @@ func (q EventQuery) values() url.Values {
 	for _, s := range q.About {
 		v.Add("about", s.String())
 	}
+	for _, t := range q.Types {
+		v.Add("type", t)
+	}
+	if q.Actor != "" {
+		v.Set("actor", q.Actor)
+	}
+	for name, n := range map[string]int64{"from": int64(q.From), "until": int64(q.Until), "at": int64(q.At)} { // order-free: a query has no order
+		if n != 0 {
+			v.Set(name, strconv.FormatInt(n, 10))
+		}
+	}
 	if q.Tail {
 		v.Set("tail", "true")
 	}

@@ -300,15 +300,22 @@ type Event struct {
 	Body        json.RawMessage `json:"body"`
 	// Message says what it means, as steady events does.
 	Message string `json:"message,omitempty"`
+	// Hash chains the log: SHA-256, in hex, over the hash of the record before and this one.
+	Hash string `json:"hash,omitempty"`
 }
 
 // EventQuery picks events. Events after After, at most Limit (1 to 1000, 100 by
-// default), that are about all of About. With Tail, the last Limit events instead.
+// default), that are about all of About. With Tail, the last Limit events instead. Types are any of
+// them, or groups such as rollout.*; From and Until are instants.
 type EventQuery struct {
-	After uint64
-	Limit int
-	About []event.Subject
-	Tail  bool
+	After       uint64
+	Limit       int
+	About       []event.Subject
+	Types       []string
+	Actor       string
+	From, Until clock.Instant
+	Tail        bool
+	At          uint64
 }
 
 // AboutHost is About of what concerns a host.
@@ -319,10 +326,12 @@ func AboutRollout(name string) []event.Subject {
 	return []event.Subject{{Kind: event.KindRollout, Name: name}}
 }
 
-// EventPage is a page of events in order. Next is the After of the next page.
+// EventPage is a page of events in order. Next is the After of the next page; Earlier, with Tail,
+// the At of the page before it, or 0 where nothing is left to look at.
 type EventPage struct {
-	Events []Event `json:"events"`
-	Next   uint64  `json:"next"`
+	Events  []Event `json:"events"`
+	Next    uint64  `json:"next"`
+	Earlier uint64  `json:"earlier,omitempty"`
 }
 
 // Pushed says what came of a release: "accepted", "refreshed" or "unchanged".

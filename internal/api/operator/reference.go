@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/gate"
 	"github.com/steadyfleet/steady/internal/core/health"
 	"github.com/steadyfleet/steady/internal/core/plan"
@@ -21,11 +22,13 @@ type Reference struct {
 	// Gates are in the order in which they are asked. Means says when one blocks, Next who
 	// clears it.
 	Gates []prose.Meaning `json:"gates"`
+	// EventTypes are those of the log's records, in order.
+	EventTypes []string `json:"eventTypes"`
 }
 
 // NewReference is of this version.
 func NewReference() Reference {
-	r := Reference{Rollouts: rollout.StatusMeanings, Waves: rollout.WaveMeanings, Members: rollout.MemberMeanings, Health: health.Meanings, Resources: spec.Meanings, Gates: gate.Meanings()}
+	r := Reference{Rollouts: rollout.StatusMeanings, Waves: rollout.WaveMeanings, Members: rollout.MemberMeanings, Health: health.Meanings, Resources: spec.Meanings, Gates: gate.Meanings(), EventTypes: event.Types()}
 	for _, p := range plan.Presences {
 		r.Presences = append(r.Presences, prose.Meaning{Word: string(p.Presence), Means: p.Means, Next: p.Waves})
 	}

@@ -67,7 +67,7 @@ are UTC; events that a host made itself show with ~ at the time at which the ser
 
 Records that hosts signed their events so far, and steps that change nothing, are left
 out unless --all is given; -o json has everything.`,
-		Example: "  steady events\n  steady events -f\n  steady events --rollout stable@v2 --limit 500\n  steady events --about host/web-1 -o json",
+		Example: "  steady events\n  steady events -f\n  steady events --rollout stable@v2 --limit 500\n  steady events --about host/web-1 -o json\n  steady events --type 'rollout.*' --actor ann",
 	}
 	lines := a.PrintsLines(cmd)
 	f := cmd.Flags()
@@ -76,6 +76,8 @@ out unless --all is given; -o json has everything.`,
 	f.Uint64Var(&q.After, "after", 0, "begin after this sequence number")
 	f.IntVar(&q.Limit, "limit", 100, "how many events, 1 to 1000")
 	about := f.StringSlice("about", nil, "only events about KIND/NAME; given again, only what concerns all of them; kinds: "+strings.Join(event.Kinds(), ", "))
+	f.StringSliceVar(&q.Types, "type", nil, "only events of this type, or of a group such as 'rollout.*'; given again, of any of them")
+	f.StringVar(&q.Actor, "actor", "", "only events that this operator, or part of the server, decided on")
 	host := f.String("host", "", "only events about this host: --about host/NAME")
 	rollout := f.String("rollout", "", "only events about this rollout: --about rollout/NAME")
 	command.Complete(cmd, "about", kinds...)
@@ -84,7 +86,7 @@ out unless --all is given; -o json has everything.`,
 			return exit.Badf("--limit %d: expected 1 to 1000", q.Limit)
 		}
 		var err error
-		for _, name := range []string{"about", "host", "rollout"} {
+		for _, name := range []string{"about", "type", "actor", "host", "rollout"} {
 			if f.Changed(name) && strings.Trim(f.Lookup(name).Value.String(), "[]") == "" {
 				return exit.Badf("--%s is empty: leave it out for the events about everything", name)
 			}

@@ -1,6 +1,7 @@
 package event
 
 import (
+	"bytes"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -30,6 +31,18 @@ func Kinds() []string {
 
 // maxSubjects bounds what one event is about.
 const maxSubjects = 1000
+
+// Actor is who decided on an event, as its body has it: an operator, or a part of the server; ""
+// where nobody is named.
+func Actor(e *Entry) string {
+	var b struct {
+		Actor string `json:"actor"`
+	}
+	if !bytes.Contains(e.Body, []byte(`"actor"`)) || json.Unmarshal(e.Body, &b) != nil {
+		return ""
+	}
+	return b.Actor
+}
 
 // isName reports whether events can be about something of this name.
 func isName(name string) bool {

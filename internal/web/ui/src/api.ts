@@ -56,6 +56,15 @@ export interface Budget {
   selector: string;
 }
 
+export interface Chain {
+  at: number;
+  broken?: string;
+  first: number;
+  hash?: string;
+  last: number;
+  through: number;
+}
+
 export interface Changed {
   changed: boolean;
   nonce?: string;
@@ -159,6 +168,7 @@ export interface ErrorModel {
 export interface Event {
   at: number;
   body: unknown;
+  hash?: string;
   hostSeq?: number;
   incarnation?: number;
   message?: string;
@@ -169,6 +179,7 @@ export interface Event {
 }
 
 export interface EventPage {
+  earlier?: number;
   events: Event[] | null;
   next: number;
 }
@@ -620,6 +631,7 @@ export interface RebootAnswer {
 }
 
 export interface Reference {
+  eventTypes: string[] | null;
   gates: Meaning[] | null;
   health: Meaning[] | null;
   hosts: Meaning[] | null;
@@ -906,6 +918,7 @@ export interface Answers {
   "freeze-host": Frozen;
   "get-forecast": Forecast;
   "health": unknown;
+  "history-chain": Chain;
   "history-marks": Timeline;
   "hook-release": unknown;
   "host-metrics": HostMetrics;
@@ -979,6 +992,7 @@ export const routes = {
   "freeze-host": ["POST", "/v1/operator/hosts/{host}/freeze", "Give a host no grants for a while", false],
   "get-forecast": ["GET", "/v1/operator/forecasts/{id}", "Where a forecast or a rerun stands, and what it found", false],
   "health": ["GET", "/healthz", "Whether the process is alive and able; 503 says why not", false],
+  "history-chain": ["GET", "/v1/operator/history/chain", "How far the hash chain of the log was checked, and whether it holds", false],
   "history-marks": ["GET", "/v1/operator/history/marks", "The first and the last record of the log, and those that matter between them", false],
   "hook-release": ["POST", "/v1/hooks/release", "Look at the sources of releases now; signed as GitHub, Gitea and Forgejo sign webhooks", false],
   "host-metrics": ["GET", "/v1/operator/hosts/{host}/metrics", "Show what a host last reported", true],

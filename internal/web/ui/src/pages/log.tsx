@@ -1,45 +1,101 @@
 import { useState } from "preact/hooks";
 import type { EventPage } from "../api";
 import { Record } from "../parts/events";
-import { Empty, Loaded } from "../parts/layout";
-import { call } from "../request";
+import { Command, Empty, Loaded } from "../parts/layout";
+import { Time } from "../parts/time";
+import { type Query, call } from "../request";
 import { go, parameter, withParameters } from "../router";
 import { replayed, useAnswer } from "../stream";
+import { Status, eventTypes } from "../words";
 
-const PAGE = 100;
+const filters = ["about", "type", "actor", "from", "until"] as const;
 
 // LogPage is the log: every decision and every report, newest first.
 export function LogPage() {
-  const about = parameter("about");
-  const page = useAnswer("list-events", {}, { about, tail: "true", limit: String(PAGE) });
-  const [given, setGiven] = useState(about);
-  const [older, setOlder] = useState<EventPage["events"]>([]);
-  const events = [...(page.value?.events ?? [])].reverse();
-  const more = async () => {
-    const first = (older!.length > 0 ? older!.at(-1)! : events.at(-1)!).seq;
-    const before = Math.max(0, first - PAGE - 1);
-    const got = await call("list-events", {}, undefined, { after: String(before), limit: String(PAGE), ...(about ? { about } : {}) });
-    setOlder([...older!, ...(got.events ?? []).filter((e) => e.seq < first).reverse()]);
-  };
+  const asked = Object.fromEntries(filters.map((name) => [name, parameter(name)]));
+  // Another filter is another list.
+  return <Log key={JSON.stringify(asked)} asked={asked} />;
+}
+
+function Log({ asked }: { asked: Record<string, string> }) {
+  const query: Query = { ...asked, tail: "true", limit: "100" };
+  const page = useAnswer("list-events", {}, query);
+  const [older, setOlder] = useState<EventPage[]>([]);
+  const [error, setError] = useState("");
+  const known = new Map([page.value, ...older].flatMap((p) => p?.events ?? []).map((e) => [e.seq, e]));
+  const events = [...known.values()].sort((a, b) => b.seq - a.seq);
+  const earlier = (older.at(-1) ?? page.value)?.earlier;
+  const more = () => call("list-events", {}, undefined, { ...query, at: String(earlier) })
+    .then((p) => setOlder([...older, p]), (e: Error) => setError(e.message));
   return (
     <>
       <h1>Log</h1>
-      <form class="filters" role="search" onSubmit={(e) => { e.preventDefault(); setOlder([]); go(withParameters({ about: given })); }}>
-        <label>About <input value={given} placeholder="host/edge-1 or rollout/stable@r2" onInput={(e) => setGiven(e.currentTarget.value)} /></label>
-        <button type="submit">Show</button>
+      <Filters asked={asked} />
+      <Chain />
+      <div class="verbs">
         <a href="/v1/operator/history" download="history.jsonl">Export</a>
+        <Command line="steady audit export fleet.log" />
         {replayed.value === undefined && <button type="button" onClick={() => { replayed.value = page.seq; }}>Replay…</button>}
-      </form>
+      </div>
       <Loaded of={page}>
-        {() => events.length === 0
-          ? <Empty>No record is about that.</Empty>
-          : (
-            <>
-              <ol class="events" reversed>{[...events, ...older!].map((e) => <Record key={e.seq} e={e} />)}</ol>
-              {events.length >= PAGE && <button type="button" onClick={more}>Older</button>}
-            </>
-          )}
+        {() => (
+          <>
+            {events.length === 0
+              ? <Empty>{earlier ? `None of the records after ${earlier} is like that.` : "No record is like that."}</Empty>
+              : <ol class="events" reversed>{events.map((e) => <Record key={e.seq} e={e} />)}</ol>}
+            {error && <p role="alert" class="error">{error}</p>}
+            {earlier ? <button type="button" onClick={more}>Older</button> : null}
+          </>
+        )}
       </Loaded>
     </>
+  );
+}
+
+// Instants of a form are on the clock of UTC, as all times of the page are.
+const toForm = (ms: string) => (ms ? new Date(Number(ms)).toISOString().slice(0, 16) : "");
+const fromForm = (text: string) => (text ? String(Date.parse(`${text}Z`)) : "");
+
+function Filters({ asked }: { asked: Record<string, string> }) {
+  const submit = (e: SubmitEvent) => {
+    e.preventDefault();
+    const given = Object.fromEntries([...new FormData(e.target as HTMLFormElement)].map(([k, v]) => [k, String(v).trim()]));
+    go(withParameters({ ...given, from: fromForm(given.from ?? ""), until: fromForm(given.until ?? "") }));
+  };
+  const groups = [...new Set(eventTypes.value.map((t) => t.split(".")[0]!))];
+  return (
+    <form class="filters" role="search" onSubmit={submit}>
+      <label>About <input name="about" defaultValue={asked.about} placeholder="host/edge-1 or rollout/stable@r2" /></label>
+      <label>Type <select name="type">
+        <option value="">any</option>
+        {groups.map((group) => (
+          <optgroup key={group} label={group}>
+            {[`${group}.*`, ...eventTypes.value.filter((t) => t.startsWith(`${group}.`))].map((t) => <option key={t} value={t} selected={t === asked.type}>{t}</option>)}
+          </optgroup>
+        ))}
+      </select></label>
+      <label>Decided by <input name="actor" defaultValue={asked.actor} placeholder="ann" /></label>
+      <label>From (UTC) <input name="from" type="datetime-local" defaultValue={toForm(asked.from!)} /></label>
+      <label>Until (UTC) <input name="until" type="datetime-local" defaultValue={toForm(asked.until!)} /></label>
+      <button type="submit">Show</button>
+    </form>
+  );
+}
+
+// Chain says how far the chain of hashes was checked.
+function Chain() {
+  const chain = useAnswer("history-chain");
+  return (
+    <Loaded of={chain}>
+      {(c) => (
+        <p class="chain" role="status">
+          {c.broken
+            ? <><Status kind="other" word="failed">Chain not checked beyond record {c.through}</Status>: {c.broken}</>
+            : c.at === 0
+              ? "The chain of hashes is not checked yet."
+              : <><Status kind="other" word="ok">Chain whole</Status>: records {c.first} to {c.through}{c.through < c.last && ` of ${c.last}`}, checked <Time at={c.at} /></>}
+        </p>
+      )}
+    </Loaded>
   );
 }

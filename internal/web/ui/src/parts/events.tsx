@@ -1,5 +1,6 @@
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import type { Event } from "../api";
+import { call } from "../request";
 import { useAnswer } from "../stream";
 import { Empty, Loaded } from "./layout";
 import { Time } from "./time";
@@ -14,8 +15,25 @@ export function Record({ e }: { e: Event }) {
       <span>{about}</span>
       <span>{e.message}</span>
       <Time at={e.at} />
+      {open && <Links e={e} />}
       {open && <pre tabIndex={0}>{JSON.stringify(e.body, null, 2)}</pre>}
     </li>
+  );
+}
+
+// Links are the record's hash and that of the one before, which it covers.
+function Links({ e }: { e: Event }) {
+  const [before, setBefore] = useState("");
+  useEffect(() => {
+    if (e.seq < 2) return setBefore("the beginning of the log");
+    call("list-events", {}, undefined, { tail: "true", at: String(e.seq - 1), limit: "1" })
+      .then((p) => setBefore(p.events?.at(-1)?.hash ?? "a record that was pruned"), (x: Error) => setBefore(x.message));
+  }, [e.seq]);
+  return (
+    <dl class="facts">
+      <dt>Hash</dt><dd class="mono">{e.hash}</dd>
+      <dt>Follows</dt><dd class="mono">{before}</dd>
+    </dl>
   );
 }
 
