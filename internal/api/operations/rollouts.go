@@ -25,6 +25,7 @@ func rolloutRow(s *plan.State, r *rollout.Rollout, now clock.Instant) operator.R
 	if b := plan.FirstBlock(s, r, now); b != nil {
 		row.Blocked = b.Message
 	}
+	row.Step = plan.NextStep(s, r, now)
 	return row
 }
 

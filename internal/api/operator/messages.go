@@ -222,6 +222,8 @@ type Rollout struct {
 	EndedAt  clock.Instant `json:"endedAt,omitempty"`
 	// Blocked says what keeps it from going on, right now.
 	Blocked string `json:"blocked,omitempty"`
+	// Step is what comes next, and when at the soonest, of one that goes forward.
+	Step *plan.Step `json:"step,omitempty"`
 }
 
 // RolloutDetail is one rollout alone. Waves and Members are only known of a

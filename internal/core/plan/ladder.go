@@ -81,6 +81,34 @@ func WaveGates(s *State, r *rollout.Rollout, now clock.Instant) []Gate {
 	return f.waves()
 }
 
+// Step is what comes next of a rollout that goes forward.
+type Step struct {
+	// Wave is the one that opens; empty where the rollout is over then.
+	Wave string `json:"wave,omitempty"`
+	// Earliest is when time alone brings that about; zero where it does not. Events may do so before.
+	Earliest clock.Instant `json:"earliest,omitempty"`
+	// Block is the first that holds it; nil where it comes at the next tick.
+	Block *gate.Block `json:"block,omitempty"`
+}
+
+// NextStep says what comes next of a rollout, by the gates of its open wave; nil where none of its
+// waves opens any more.
+func NextStep(s *State, r *rollout.Rollout, now clock.Instant) *Step {
+	gates := WaveGates(s, r, now)
+	if gates == nil || r.Reverting {
+		return nil
+	}
+	holds := Blocks(gates)
+	out := &Step{Earliest: latest(holds)}
+	if r.Cursor+1 < len(r.Plan.Header.Waves) {
+		out.Wave = r.Plan.Header.Waves[r.Cursor+1].Name
+	}
+	if len(holds) > 0 {
+		out.Block = holds[0]
+	}
+	return out
+}
+
 // Upcoming is a host that a grant comes to soon, and what holds it until then.
 type Upcoming struct {
 	Host  string      `json:"host"`

@@ -35,7 +35,24 @@ func TestL5LadderSaysWhatWasPassed(t *testing.T) {
 	if gates[0].Gate != gate.Overlay || gates[0].State != plan.Passed || first.Rule != "in-flight" || first.State != plan.Closed || gates[2].State != plan.NotReached {
 		t.Errorf("the wave stands %+v", gates)
 	}
-	w.live(30)
+	step := plan.NextStep(w.s, w.s.Find("c@r2"), w.now)
+	if step == nil || step.Wave != "w1" || step.Block == nil || step.Block != nil && step.Block.Code != first.Gate {
+		t.Errorf("next comes %+v", step)
+	}
+	opens := clock.Instant(0)
+	for range 30 {
+		if step := plan.NextStep(w.s, w.s.Find("c@r2"), w.now); step != nil && step.Wave == "w1" && step.Earliest != 0 {
+			opens = step.Earliest
+		}
+		was := w.s.Find("c@r2").Cursor
+		w.live(1)
+		if now := w.s.Find("c@r2").Cursor; now != was && was == 0 && (opens == 0 || w.now > opens.Add(10*clock.Second)) {
+			t.Errorf("wave w1 opened at %s, and time alone was to open it at %s", w.now, opens)
+		}
+	}
+	if step := plan.NextStep(w.s, w.s.Find("c@r2"), w.now); step != nil {
+		t.Errorf("after its end comes %+v", step)
+	}
 	if s := states("h1"); s[gate.Wave] != plan.Passed {
 		t.Errorf("the host that converged stands %v", s)
 	}

@@ -734,6 +734,7 @@ export interface Rollout {
   reason?: string;
   ref: string;
   status: string;
+  step?: Step;
 }
 
 export interface RolloutDetail {
@@ -753,6 +754,7 @@ export interface RolloutDetail {
   reason?: string;
   ref: string;
   status: string;
+  step?: Step;
   waveBlocks?: Block[] | null;
   waves: Wave[] | null;
 }
@@ -850,6 +852,12 @@ export interface Status {
   term: number;
   version?: string;
   warnings: string[] | null;
+}
+
+export interface Step {
+  block?: Block;
+  earliest?: number;
+  wave?: string;
 }
 
 export interface Subject {

@@ -1,4 +1,4 @@
-import type { Rollout, Status as FleetStatus } from "../api";
+import type { Rollout, Status as FleetStatus, Step } from "../api";
 import { Cells } from "../parts/cells";
 import { Command, Empty, Loaded, Section } from "../parts/layout";
 import { Time } from "../parts/time";
@@ -61,6 +61,13 @@ function never(names: string[]) {
   return [{ text: `Never enrolled: ${names.slice(0, few).join(", ")}${more}. Next: steady token create ${names.length > 1 ? "HOST" : names[0]}`, to: "/hosts?state=never-enrolled" }];
 }
 
+// Next is what comes of a rollout next, and when.
+function Next({ step }: { step: Step }) {
+  const what = step.wave ? `wave ${step.wave} opens` : "it is over";
+  if (!step.block) return <>Next: {what}, at once</>;
+  return <>Next: {what} after {step.block.waitsFor}{step.earliest ? <>, or by time alone <Time at={step.earliest} /></> : null}</>;
+}
+
 function UnderWay({ rollouts }: { rollouts: Rollout[] }) {
   if (rollouts.length === 0) return <Empty>None. The next one begins with a release: <Command line="steady release publish" /></Empty>;
   return (
@@ -70,6 +77,7 @@ function UnderWay({ rollouts }: { rollouts: Rollout[] }) {
           <a href={`/rollouts/${r.name}`}>{r.name}</a>
           <Status kind="rollouts" word={r.status} />
           <span>{r.blocked ?? ""}</span>
+          <span>{r.step && <Next step={r.step} />}</span>
           <Time at={r.openedAt || r.queuedAt} />
         </li>
       ))}
