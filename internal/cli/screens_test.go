@@ -49,7 +49,14 @@ func screenDegraded() *plan.Degradation {
 
 func screenHosts() []operator.Host {
 	row := func(name string, p gate.HostPresence, phase, rollout string, runs digest.Digest, h health.Status) operator.Host {
-		return operator.Host{Name: name, Channel: "stable", Online: p == gate.Online, Presence: p, Incarnation: 1, Phase: phase, Rollout: rollout, Current: runs, Target: runs,
+		state := plan.HostState(phase)
+		switch {
+		case p != gate.Online:
+			state = plan.HostState(p)
+		case h == health.Degraded:
+			state = plan.StateDegraded
+		}
+		return operator.Host{Name: name, Channel: "stable", Online: p == gate.Online, Presence: p, State: state, Incarnation: 1, Phase: phase, Rollout: rollout, Current: runs, Target: runs,
 			Runs: map[digest.Digest]string{oldBundle: "v1", newBundle: "v2"}[runs], Health: h}
 	}
 	canary := row("canary-1", gate.Online, "soaking", "stable@v2", newBundle, health.Progressing)

@@ -148,12 +148,14 @@ type hostFilter struct {
 	channel, tag              string
 	offline, failed, degraded bool
 	all                       bool // decommissioned ones as well
+	states                    []string
 }
 
 func (f hostFilter) picks(h operator.Host) bool {
 	switch {
-	case !f.all && h.Presence == gate.Decommissioned:
+	case !f.all && h.Presence == gate.Decommissioned && !slices.Contains(f.states, string(h.State)):
 	case f.channel != "" && h.Channel != f.channel:
+	case len(f.states) > 0 && !slices.Contains(f.states, string(h.State)):
 	case f.tag != "" && !slices.Contains(h.Tags, f.tag):
 	case f.offline && h.Online:
 	case f.failed && h.Failed == "":
@@ -166,26 +168,37 @@ func (f hostFilter) picks(h operator.Host) bool {
 
 func (a verbs) hostList() *cobra.Command {
 	var f hostFilter
+	var states []string
+	for _, row := range plan.HostStates {
+		states = append(states, string(row.State))
+	}
 	cmd := &cobra.Command{
 		Use: "list", Short: "List the hosts",
-		Long: `Lists the hosts, by name: whether each is there, where its rollout stands, and what
+		Long: `Lists the hosts, by name: whether each is there, the state that it is in, and what
 it runs: the release whose bundle it has, or the bundle's digest where that is another
 than it should run. Filters add up: each one leaves hosts out.`,
-		Example: "  steady host list\n  steady host list --channel stable --offline\n  steady host list --degraded\n  steady host list --versions\n  steady host list --tag web --failed -o json",
+		Example: "  steady host list\n  steady host list --channel stable --offline\n  steady host list --state failed --state reverted\n  steady host list --degraded\n  steady host list --versions\n  steady host list --tag web --failed -o json",
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.channel, "channel", "", "only hosts of this channel")
 	flags.StringVar(&f.tag, "tag", "", "only hosts with this tag")
+	flags.StringSliceVar(&f.states, "state", nil, "only hosts in this state; given again, in any of them: "+strings.Join(states, ", "))
+	command.Complete(cmd, "state", states...)
 	flags.BoolVar(&f.offline, "offline", false, "only hosts that are not online")
 	flags.BoolVar(&f.degraded, "degraded", false, "only hosts that do not run what they should")
 	flags.BoolVar(&f.all, "all", false, "decommissioned hosts as well")
 	versions := flags.Bool("versions", false, "show each agent's version, the address at which it reaches the server, and the release that it accepted")
 	flags.BoolVar(&f.failed, "failed", false, "only hosts whose last activation failed")
 	return command.Shows(a.Env, cmd, func(ctx context.Context, c *operator.Client, _ []string) ([]operator.Host, error) {
+		for _, s := range f.states {
+			if !slices.Contains(states, s) {
+				return nil, exit.Badf("--state %q: expected %s", s, strings.Join(states, ", "))
+			}
+		}
 		all, err := c.Hosts(ctx)
 		return command.NonNil(slices.DeleteFunc(all, func(h operator.Host) bool { return !f.picks(h) })), err
 	}, func(list []operator.Host) error {
-		header, row := []string{"host", "channel", "presence", "phase", "health", "rollout", "runs", "trouble"}, hostRow
+		header, row := []string{"host", "channel", "presence", "state", "health", "rollout", "runs", "trouble"}, hostRow
 		if *versions {
 			header, row = []string{"host", "presence", "agent", "server", "accepted"}, agentRow
 		}
@@ -198,7 +211,7 @@ than it should run. Filters add up: each one leaves hosts out.`,
 }
 
 func hostRow(h operator.Host) []string {
-	return []string{h.Name, h.Channel, presence(h.Presence, h.FrozenUntil), phaseOf(h), string(h.Health), h.Rollout, runs(h), troubleOf(h)}
+	return []string{h.Name, h.Channel, presence(h.Presence, h.FrozenUntil), stateOf(h), string(h.Health), h.Rollout, runs(h), troubleOf(h)}
 }
 
 func agentRow(h operator.Host) []string {
@@ -224,12 +237,12 @@ func (a verbs) showVersions(s operator.Status) {
 	}
 }
 
-// phaseOf is the phase of a host, or that it leaves the fleet.
-func phaseOf(h operator.Host) string {
+// stateOf is the state of a host, or how far it has left the fleet.
+func stateOf(h operator.Host) string {
 	if h.Removed != nil {
 		return h.Removed.String()
 	}
-	return h.Phase
+	return string(h.State)
 }
 
 // troubleOf says why a host failed and what of it does not run.
