@@ -327,6 +327,9 @@ func TestHeartbeatMetrics(t *testing.T) {
 	if got.AgentVersion != "v9" || got.At == 0 || got.Engine.API != "1.41" || string(got.Metrics) != string(sample) {
 		t.Errorf("metrics %+v %s", got, got.Metrics)
 	}
+	if l := got.History; len(l) != 1 || l[0].At == 0 || l[0].CPU == nil || *l[0].CPU != 250 || l[0].Memory == nil || *l[0].Memory != 600 {
+		t.Errorf("the last hour is %+v", l)
+	}
 	secret := testkit.Value(os.ReadFile(w.server.AdminTokenFile()))(t)
 	_, text := w.request(strings.TrimSpace(string(secret)), "GET", operator.RouteMetrics, "")
 	for _, line := range []string{"steady_fleet_cpus 4", "steady_fleet_cpus_used 1", "steady_fleet_memory_used_bytes 600", "steady_fleet_gpus 1",

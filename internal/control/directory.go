@@ -31,6 +31,7 @@ type contact struct {
 	returning atomic.Bool
 	lastEvent atomic.Uint64 // the newest event that the host says it made, and one
 	sample    atomic.Pointer[Sample]
+	loads     loads
 
 	mu      sync.Mutex
 	changed chan struct{} // closed when the view changes; nil without waiters

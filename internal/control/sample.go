@@ -63,7 +63,10 @@ func (d *directory) keep(h *contact, m *wire.Heartbeat, now clock.Instant) {
 		s.Engine = &e
 	}
 	if len(m.Metrics) > 0 && len(m.Metrics) <= wire.MaxMetrics && string(m.Metrics) != "null" {
-		s.Metrics, s.Sums = m.Metrics, sums(m.Metrics)
+		var l load
+		s.Metrics = m.Metrics
+		s.Sums, l = sums(m.Metrics)
+		h.loads.add(now, l)
 	}
 	if d.sampled.Add(int64(len(s.Metrics))) > maxSamples {
 		d.sampled.Add(-int64(len(s.Metrics)))
@@ -97,13 +100,13 @@ func firstFew(items []string) []string {
 
 // sums reads the numbers that are added up. What is absent, or not as expected,
 // counts as nothing: metrics are for people.
-func sums(raw json.RawMessage) (s Sums) {
+func sums(raw json.RawMessage) (s Sums, l load) {
 	var m struct {
 		Host struct {
-			CPUCount          int64 `json:"cpuCount"`
-			CPUPermille       int64 `json:"cpuPermille"`
-			MemTotalBytes     int64 `json:"memTotalBytes"`
-			MemAvailableBytes int64 `json:"memAvailableBytes"`
+			CPUCount          int64  `json:"cpuCount"`
+			CPUPermille       *int64 `json:"cpuPermille"`
+			MemTotalBytes     int64  `json:"memTotalBytes"`
+			MemAvailableBytes *int64 `json:"memAvailableBytes"`
 		} `json:"host"`
 		GPUs       []struct{} `json:"gpus"`
 		Workspaces []struct {
@@ -111,15 +114,28 @@ func sums(raw json.RawMessage) (s Sums) {
 			MemBytes    int64 `json:"memBytes"`
 		} `json:"workspaces"`
 	}
+	l = load{unmeasured, unmeasured}
 	if json.Unmarshal(raw, &m) != nil {
-		return s
+		return s, l
 	}
-	s.CPUs, s.CPUsUsed = m.Host.CPUCount*1000, m.Host.CPUCount*m.Host.CPUPermille
-	s.Memory, s.MemoryUsed = m.Host.MemTotalBytes, m.Host.MemTotalBytes-m.Host.MemAvailableBytes
+	s.CPUs, s.Memory, s.MemoryUsed = m.Host.CPUCount*1000, m.Host.MemTotalBytes, m.Host.MemTotalBytes
+	if used := m.Host.CPUPermille; used != nil {
+		s.CPUsUsed = m.Host.CPUCount * *used
+		l.cpu = perMille(float64(*used))
+	}
+	if free := m.Host.MemAvailableBytes; free != nil {
+		s.MemoryUsed -= *free
+		if s.Memory > 0 {
+			l.memory = perMille(1000 * float64(s.MemoryUsed) / float64(s.Memory))
+		}
+	}
 	s.GPUs, s.Workspaces = int64(len(m.GPUs)), int64(len(m.Workspaces))
 	for _, w := range m.Workspaces {
 		s.WorkspacesCPUUsed += w.CPUPermille
 		s.WorkspacesMemory += w.MemBytes
 	}
-	return s
+	return s, l
 }
+
+// perMille is a share that a host says, within what can be.
+func perMille(n float64) int16 { return int16(min(max(n, 0), 1000)) }

@@ -121,6 +121,9 @@ func (h *Handler) hostMetrics(ctx context.Context, in *hostPath) (operator.HostM
 	if s := h.c.Sample(in.Host); s != nil {
 		out = operator.HostMetrics{Host: in.Host, At: s.At, AgentVersion: s.AgentVersion, Uptime: s.Uptime, Runtimes: s.Runtimes,
 			Engine: s.Engine, Capabilities: s.Capabilities, Metrics: s.Metrics}
+		for _, l := range h.c.Loads(in.Host) {
+			out.History = append(out.History, operator.Load(l))
+		}
 	}
 	return out, nil
 }

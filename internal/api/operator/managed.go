@@ -141,6 +141,17 @@ type HostMetrics struct {
 	Capabilities []string      `json:"capabilities,omitempty"`
 	// Metrics are as the agent's collector wrote them.
 	Metrics json.RawMessage `json:"metrics,omitempty"`
+	// History is how busy the host was in each minute of the last hour, in order, since the server
+	// started; where the host was not heard of is one without numbers.
+	History []Load `json:"history,omitempty"`
+}
+
+// Load is how busy a host was in a minute, per mille of all of its CPUs and of its memory; nil is
+// not measured.
+type Load struct {
+	At     clock.Instant `json:"at"`
+	CPU    *int16        `json:"cpu"`
+	Memory *int16        `json:"memory"`
 }
 
 // PlanRequest asks what setting a resource would do, or removing it when Spec is

@@ -332,6 +332,7 @@ export interface HostMetrics {
   at: number;
   capabilities?: string[] | null;
   engine?: Engine;
+  history?: Load[] | null;
   host: string;
   metrics?: unknown;
   runtimes?: string[] | null;
@@ -389,6 +390,12 @@ export interface Item {
   name?: string;
   next?: string;
   used?: number;
+}
+
+export interface Load {
+  at: number;
+  cpu: number | null;
+  memory: number | null;
 }
 
 export interface LoginLink {

@@ -1,5 +1,5 @@
 import type { FunctionComponent } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useMemo, useState } from "preact/hooks";
 import { useAnswer } from "../stream";
 import { Empty, Loaded } from "./layout";
 import type { Plotted } from "./plot";
@@ -11,24 +11,17 @@ interface Sample {
   gpus?: { name?: string; utilPermille?: number; memUsedBytes?: number; memTotalBytes?: number; temperatureC?: number }[];
 }
 
-const most = 720; // samples that a tab keeps
-
-// Metrics is what a host last measured, and how that went on since the page was opened: the
-// server keeps the last sample alone.
+// Metrics is what a host last measured, and how that went in the last hour: the server keeps a
+// number for each minute, and a gap where the host was not heard of.
 export function Metrics({ host }: { host: string }) {
   const m = useAnswer("host-metrics", { host });
-  const [times, setTimes] = useState<number[]>([]);
-  const [cpu, setCPU] = useState<(number | null)[]>([]);
-  const [memory, setMemory] = useState<(number | null)[]>([]);
-  const at = m.value?.at ?? 0;
   const s = m.value?.metrics as Sample | undefined;
-  useEffect(() => {
-    if (!at || !s?.host) return;
-    const used = s.host.memTotalBytes && s.host.memAvailableBytes !== undefined ? 100 * (1 - s.host.memAvailableBytes / s.host.memTotalBytes) : null;
-    setTimes((t) => [...t, at / 1000].slice(-most));
-    setCPU((c) => [...c, s.host!.cpuPermille === undefined ? null : s.host!.cpuPermille / 10].slice(-most));
-    setMemory((c) => [...c, used].slice(-most));
-  }, [at]);
+  const percent = (n: number | null) => (n === null ? null : n / 10);
+  const hour = m.value?.history ?? [];
+  const drawn = useMemo<Plotted>(() => ({
+    times: hour.map((l) => l.at / 1000),
+    series: [["Processor %", hour.map((l) => percent(l.cpu))], ["Memory %", hour.map((l) => percent(l.memory))]],
+  }), [m.value?.history]);
   return (
     <Loaded of={m}>
       {(v) => !v.at
@@ -42,7 +35,7 @@ export function Metrics({ host }: { host: string }) {
               {s?.host?.memTotalBytes && <><dt>Memory</dt><dd>{gib(s.host.memTotalBytes - (s.host.memAvailableBytes ?? 0))} of {gib(s.host.memTotalBytes)}</dd></>}
               {(s?.gpus ?? []).map((g, i) => <><dt key={`t${i}`}>GPU {i}</dt><dd key={i}>{g.name} {g.utilPermille !== undefined ? `${g.utilPermille / 10} %` : ""} {g.memTotalBytes ? `${gib(g.memUsedBytes ?? 0)} of ${gib(g.memTotalBytes)}` : ""} {g.temperatureC !== undefined ? `${g.temperatureC} °C` : ""}</dd></>)}
             </dl>
-            {times.length > 1 && <Later times={times} series={[["Processor %", cpu], ["Memory %", memory]]} />}
+            {hour.length > 1 && <Later {...drawn} />}
           </>
         )}
     </Loaded>
