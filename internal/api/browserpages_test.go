@@ -247,6 +247,9 @@ func logFlow(t *testing.T, s *story, p *browse.Page) {
 
 func settingsFlow(t *testing.T, s *story, p *browse.Page) {
 	p.In("region", "Server").WaitText("r2, version 2")
+	p.In("region", "Server").WaitText("none is marked: steady server backup")
+	p.In("region", "Server").WaitText("Chain whole: records 1 to")
+	p.In("region", "Server").WaitText("Takes in and grants")
 	p.In("region", "What ends").WaitText("timestamp stable")
 	made := s.tokenOf("viewer", 0)
 	p.In("region", "People and their tokens").WaitText("tester viewer")

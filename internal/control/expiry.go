@@ -102,13 +102,24 @@ func DataExpiries(dir string) ([]warning.Fact, error) {
 		return nil, err
 	}
 	out := []warning.Fact{{Kind: warning.Disk, Used: space.Size - space.Free, Limit: space.Size}}
+	at, err := lastBackup(dir)
+	if at != 0 {
+		out = append(out, warning.Fact{Kind: warning.Backup, Since: at, Ends: at.Add(BackupEvery)})
+	}
+	return out, err
+}
+
+// lastBackup is when a data folder was last backed up, or zero where no backup is marked.
+func lastBackup(dir string) (clock.Instant, error) {
 	mark, err := os.Stat(filepath.Join(dir, BackupMark))
 	switch {
-	case err == nil:
-		at := clock.FromTime(mark.ModTime())
-		out = append(out, warning.Fact{Kind: warning.Backup, Since: at, Ends: at.Add(BackupEvery)})
-	case !errors.Is(err, fs.ErrNotExist):
-		return nil, err
+	case errors.Is(err, fs.ErrNotExist):
+		return 0, nil
+	case err != nil:
+		return 0, err
 	}
-	return out, nil
+	return clock.FromTime(mark.ModTime()), nil
 }
+
+// LastBackup is when the server's data folder was last backed up, or zero where no backup is marked.
+func (c *Control) LastBackup() (clock.Instant, error) { return lastBackup(c.cfg.DataDir) }

@@ -35,6 +35,9 @@ func (c *Control) lifeFacts() health.ServerFacts {
 	return f
 }
 
+// Started is when this process took the log.
+func (c *Control) Started() clock.Instant { return clock.FromTime(c.started) }
+
 // Unready lists why the server cannot take in or grant anything now.
 func (c *Control) Unready(ctx context.Context) []health.ServerProblem {
 	return health.Readiness(c.readyFacts(ctx))

@@ -1,6 +1,7 @@
 package operations
 
 import (
+	"context"
 	"maps"
 	"slices"
 
@@ -9,6 +10,13 @@ import (
 	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/core/rollout"
 )
+
+// server says how the process is that answers.
+func (h *Handler) server(ctx context.Context, _ *none) (operator.Server, error) {
+	at, err := h.c.LastBackup()
+	problems := append([]health.ServerProblem{}, h.c.Unready(ctx)...)
+	return operator.Server{Version: h.c.Version(), Term: h.c.Head().Term, StartedAt: h.c.Started(), LastBackup: at, Problems: problems}, err
+}
 
 // assess says how a host is.
 type assess func(host string) health.Assessment

@@ -30,6 +30,7 @@ type idPath struct {
 
 func (h *Handler) reading() {
 	add(h, get("status", "/status", "Sum up the fleet"), viewing, h.status)
+	add(h, get("show-server", "/server", "Say how the server itself is: since when it runs, its last backup, and what keeps it from its work"), viewing, h.server)
 	add(h, get("show-fleet", "/fleet", "Say where every host stands, one letter each"), viewing, h.fleet)
 	add(h, get("list-hosts", "/hosts", "List every host"), viewing, h.hosts)
 	add(h, get("page-hosts", "/host-list", "List a page of the hosts that filters leave, sorted"), viewing, h.hostList)

@@ -801,6 +801,20 @@ export interface Schema {
   "x-verbs"?: string[] | null;
 }
 
+export interface Server {
+  lastBackup: number;
+  problems: ServerProblem[] | null;
+  startedAt: number;
+  term: number;
+  version: string;
+}
+
+export interface ServerProblem {
+  check: string;
+  message: string;
+  next: string;
+}
+
 export interface SetResource {
   envelope?: unknown;
   notAfter?: number;
@@ -980,6 +994,7 @@ export interface Answers {
   "show-resource": ManagedResource;
   "show-rollout": RolloutDetail;
   "show-schema": Schema;
+  "show-server": Server;
   "status": Status;
   "stream-events": unknown;
   "stream-topics": unknown;
@@ -1054,6 +1069,7 @@ export const routes = {
   "show-resource": ["GET", "/v1/operator/hosts/{host}/{kind}/{name}", "Show a resource of a host's managed layer", false],
   "show-rollout": ["GET", "/v1/operator/rollouts/{rollout}", "Show one rollout with its waves and hosts", true],
   "show-schema": ["GET", "/v1/operator/schema/{kind}", "The JSON Schema of a kind of resource", false],
+  "show-server": ["GET", "/v1/operator/server", "Say how the server itself is: since when it runs, its last backup, and what keeps it from its work", false],
   "status": ["GET", "/v1/operator/status", "Sum up the fleet", true],
   "stream-events": ["GET", "/v1/operator/events/stream", "Follow the log as server-sent events", false],
   "stream-topics": ["GET", "/v1/operator/stream", "Follow what GET routes of this API answer, each a topic, as server-sent events", false],

@@ -1,12 +1,12 @@
 import { useState } from "preact/hooks";
 import type { EventPage } from "../api";
+import { Chain } from "../parts/chain";
 import { Record } from "../parts/events";
 import { Command, Empty, Loaded } from "../parts/layout";
-import { Time } from "../parts/time";
 import { type Query, call } from "../request";
 import { go, parameter, withParameters } from "../router";
 import { replayed, useAnswer } from "../stream";
-import { Status, eventTypes } from "../words";
+import { eventTypes } from "../words";
 
 const filters = ["about", "type", "actor", "from", "until"] as const;
 
@@ -79,23 +79,5 @@ function Filters({ asked }: { asked: Record<string, string> }) {
       <label>Until (UTC) <input name="until" type="datetime-local" defaultValue={toForm(asked.until!)} /></label>
       <button type="submit">Show</button>
     </form>
-  );
-}
-
-// Chain says how far the chain of hashes was checked.
-function Chain() {
-  const chain = useAnswer("history-chain");
-  return (
-    <Loaded of={chain}>
-      {(c) => (
-        <p class="chain" role="status">
-          {c.broken
-            ? <><Status kind="other" word="failed">Chain not checked beyond record {c.through}</Status>: {c.broken}</>
-            : c.at === 0
-              ? "The chain of hashes is not checked yet."
-              : <><Status kind="other" word="ok">Chain whole</Status>: records {c.first} to {c.through}{c.through < c.last && ` of ${c.last}`}, checked <Time at={c.at} /></>}
-        </p>
-      )}
-    </Loaded>
   );
 }

@@ -1,4 +1,5 @@
 import type { Item, Source, Token } from "../api";
+import { Chain } from "../parts/chain";
 import { Command, Empty, Loaded, Section } from "../parts/layout";
 import { type Column, Table } from "../parts/table";
 import { Time } from "../parts/time";
@@ -25,8 +26,9 @@ export function SettingsPage() {
                 <dt>Timestamp</dt><dd><Time at={s.release.timestampAt} /></dd>
                 <dt>Root</dt><dd>version {s.root.version}, epoch {s.root.epoch}, ends <Time at={s.root.expires} /></dd>
               </dl>
+              <Itself />
               <SafeMode on={!!s.safeMode} />
-              <p>Check the whole log where the server's data are: <Command line="steady doctor --data DATA" /></p>
+              <p>Check the whole log, its invariants and its documents where the server's data are: <Command line="steady doctor --data DATA" /></p>
             </Section>
             <Section title="What ends">
               {(s.expiries ?? []).length === 0 ? <Empty>Nothing that the server knows of.</Empty> : <Table label="What ends" columns={ends} rows={s.expiries!} id={(i) => `${i.kind}/${i.name}`} />}
@@ -44,6 +46,26 @@ export function SettingsPage() {
         <p>Keys of the fleet are never on the server, nor in a browser. Where they are: <Command line="steady keys status" /></p>
       </Section>
     </>
+  );
+}
+
+// Itself is what the server finds of itself.
+function Itself() {
+  return (
+    <Loaded of={useAnswer("show-server")}>
+      {(s) => (
+        <>
+          <dl class="facts">
+            <dt>Running since</dt><dd><Time at={s.startedAt} /></dd>
+            <dt>Last backup</dt><dd>{s.lastBackup ? <Time at={s.lastBackup} /> : <>none is marked: <Command line="steady server backup --data DATA DIR" /></>}</dd>
+          </dl>
+          <Chain />
+          {(s.problems ?? []).length === 0
+            ? <p><Status kind="other" word="ok">Takes in and grants</Status>: the log can be written, and nobody else leads it</p>
+            : <ul class="needs">{s.problems!.map((p) => <li key={p.check}><Status kind="other" word="failed">{p.check}</Status> {p.message}. Next: {p.next}</li>)}</ul>}
+        </>
+      )}
+    </Loaded>
   );
 }
 
