@@ -12,6 +12,7 @@ import (
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 
 	"github.com/steadyfleet/steady/internal/testkit"
@@ -132,6 +133,12 @@ func (p *Page) Go(url string) {
 	if err := chromedp.Do(p.ctx, chromedp.Navigate(url)); err != nil {
 		p.t.Fatalf("open %s: %v", url, err)
 	}
+}
+
+// Before runs a script in every document that the page opens from now on, before its own.
+func (p *Page) Before(script string) {
+	p.t.Helper()
+	call(p, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: script})
 }
 
 // Eval is the value of an expression in the page, or of what it promises.
