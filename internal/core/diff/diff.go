@@ -38,12 +38,13 @@ const (
 	Declared Cause = "declared"        // what is desired changed
 	Outside  Cause = "changed outside" // somebody changed it on the engine
 	Unknown  Cause = "unknown"         // differs, and nothing is known of how it was made
+	Both     Cause = "changed on both sides"
 )
 
 // Difference is one field that is not as desired.
 type Difference struct {
 	Field    string `json:"field"`
-	Class    Class  `json:"class"`
+	Class    Class  `json:"class,omitempty"`
 	Cause    Cause  `json:"cause"`
 	Desired  string `json:"desired,omitempty"`
 	Observed string `json:"observed,omitempty"`
@@ -103,15 +104,23 @@ func judge(f string, want, seen Form, base *Baseline, rules Rules) (Cause, bool)
 		return Unknown, true
 	case base == nil:
 		return Unknown, rules.OwnsExtra(f)
-	case sameIn(f, want, base.Desired) && sameIn(f, seen, base.Observed): // as in the baseline
-		return "", false
-	case !sameIn(f, want, base.Desired):
+	}
+	switch ours, theirs := base.Sides(f, want, seen); {
+	case ours:
 		return Declared, true
+	case !theirs:
+		return "", false
 	}
 	// What is wanted stayed and what is seen changed. A default that a newer engine
 	// began to show is nobody's change.
 	_, known := base.Observed[f]
 	return Outside, wanted || known || rules.OwnsExtra(f)
+}
+
+// Sides reports whether what is wanted of a field, and what is seen of it, is other than in
+// the baseline.
+func (b *Baseline) Sides(f string, want, seen Form) (ours, theirs bool) {
+	return !sameIn(f, want, b.Desired), !sameIn(f, seen, b.Observed)
 }
 
 func sameIn(f string, a, b Form) bool {

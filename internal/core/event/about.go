@@ -8,11 +8,13 @@ import (
 	"unicode/utf8"
 
 	"github.com/steadyfleet/steady/internal/core/digest"
+	"github.com/steadyfleet/steady/internal/core/nodeconfig"
 )
 
 // Kinds of things, other than hosts, that events are about. A rollout is named
 // CHANNEL@REF, manifests and bundles by their digest, a release by its ref, an
-// override by its digest; of the log there are checkpoints.
+// override by its digest; of the log there are checkpoints. The kinds of objects that
+// nodes have are those of package nodeconfig.
 const (
 	KindRollout  = "rollout"
 	KindChannel  = "channel"
@@ -22,11 +24,12 @@ const (
 	KindSource   = "source"
 	KindOverride = "override"
 	KindLog      = "log"
+	KindNode     = "node"
 )
 
 // Kinds lists what an event may be about.
 func Kinds() []string {
-	return []string{KindHost, KindRollout, KindChannel, KindManifest, KindBundle, KindRelease, KindSource, KindOverride, KindLog}
+	return append([]string{KindHost, KindRollout, KindChannel, KindManifest, KindBundle, KindRelease, KindSource, KindOverride, KindLog, KindNode}, nodeconfig.KindNames()...)
 }
 
 // maxSubjects bounds what one event is about.
@@ -67,6 +70,10 @@ type names struct {
 	Bundle  any        `json:"bundle"` // a name in some types, a flag in others
 	Skipped []string   `json:"skippedHosts"`
 	Waits   []HostWait `json:"waits"`
+	SyncOf
+	Legs []struct {
+		Node string `json:"node"`
+	} `json:"legs"`
 }
 
 // member is a member of a body that names a thing of a kind.
@@ -88,6 +95,10 @@ var (
 	accepted = member{KindOverride, func(n *names) string { return n.Digest }}
 	named    = member{KindHost, func(n *names) string { return n.Host }}
 	bundle   = member{KindBundle, func(n *names) string { s, _ := n.Bundle.(string); return s }}
+	node     = member{KindNode, func(n *names) string { return n.Node }}
+	flow     = member{nodeconfig.Flow, func(n *names) string { return n.Flow }}
+	tunnel   = member{nodeconfig.Tunnel, func(n *names) string { return n.Tunnel }}
+	document = member{nodeconfig.Document, func(n *names) string { return n.Document }}
 )
 
 // About returns what an entry is about, each once: its subject, and the things that
@@ -122,6 +133,9 @@ func AppendAbout(dst []Subject, e *Entry) []Subject {
 	}
 	for _, host := range n.Skipped {
 		add(KindHost, host)
+	}
+	for _, l := range n.Legs {
+		add(KindNode, l.Node)
 	}
 	for i := range n.Waits {
 		for _, host := range n.Waits[i].Hosts {

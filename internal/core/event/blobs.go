@@ -20,6 +20,8 @@ func Blobs(e Event) []digest.Digest {
 		out = append(out, e.Envelope)
 	case HostEnrolled:
 		out = append(out, e.TokenDoc, e.Certificate)
+	case NodeRegistered:
+		out = append(out, e.TokenDoc)
 	case HostForked:
 		out = append(out, e.Record)
 	case OverrideAccepted:

@@ -1,0 +1,281 @@
+package nodeconfig
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/steadyfleet/steady/internal/core/diff"
+)
+
+// SecretRef is the member of an object that stands for a secret which the node has: its
+// value is the secret's name there. KeyedPrefix begins the digest, under a key that the
+// node keeps, that stands in the place of a secret in what the node reports.
+const (
+	SecretRef   = "$secret"
+	KeyedPrefix = "hmac:"
+)
+
+// Config is what the node of a leg is to have: the shared fields with the leg's own over
+// them.
+func (d *Definition) Config(l *Leg) json.RawMessage {
+	if len(d.Shared) == 0 {
+		return l.Config
+	}
+	shared, err := Decode(d.Shared)
+	if err != nil {
+		return l.Config
+	}
+	own, err := Decode(l.Config)
+	if err != nil {
+		return l.Config
+	}
+	return encode(overlay(shared, own))
+}
+
+// overlay is a with the members of b over it.
+func overlay(a, b any) any {
+	under, isObject := a.(map[string]any)
+	over, both := b.(map[string]any)
+	if !isObject || !both {
+		return b
+	}
+	out := maps.Clone(under)
+	for k, v := range over { // order-free: each by itself
+		if old, there := out[k]; there {
+			v = overlay(old, v)
+		}
+		out[k] = v
+	}
+	return out
+}
+
+// Form returns a config in normal form, a field for each value at the end of a path. An
+// element of a list that Sets names is found by its identity and not by its place. A config
+// that cannot be read is one field.
+func (r *Rules) Form(config json.RawMessage) diff.Form {
+	form := diff.Form{}
+	v, err := Decode(config)
+	if err != nil {
+		form[""] = string(config)
+		return form
+	}
+	r.walk(nil, v, func(path []string, v any) { form[join(path)] = text(v) })
+	return form
+}
+
+// walk calls leaf for every value at the end of a path.
+func (r *Rules) walk(path []string, v any, leaf func(path []string, v any)) {
+	switch v := v.(type) {
+	case map[string]any:
+		if len(v) == 0 && len(path) > 0 || isSecretRef(v) {
+			leaf(path, v)
+			return
+		}
+		for _, k := range slices.Sorted(maps.Keys(v)) {
+			r.walk(append(slices.Clip(path), k), v[k], leaf)
+		}
+	case []any:
+		ids, is := r.identities(path, v)
+		if !is {
+			leaf(path, v)
+			return
+		}
+		for i, e := range v {
+			r.walk(append(slices.Clip(path), ids[i]), e, leaf)
+		}
+	default:
+		leaf(path, v)
+	}
+}
+
+// identities are those of the elements of a list that is a set, each its own.
+func (r *Rules) identities(path []string, list []any) ([]string, bool) {
+	key, is := r.setKey(path)
+	if !is || len(list) == 0 {
+		return nil, false
+	}
+	var ids []string
+	for _, e := range list {
+		id := text(e)
+		if key != "" {
+			m, isObject := e.(map[string]any)
+			if !isObject || m[key] == nil {
+				return nil, false
+			}
+			id = text(m[key])
+		}
+		if slices.Contains(ids, id) {
+			return nil, false
+		}
+		ids = append(ids, id)
+	}
+	return ids, true
+}
+
+func isSecretRef(m map[string]any) bool {
+	name, is := m[SecretRef].(string)
+	return is && len(m) == 1 && name != ""
+}
+
+// text is the canonical text of a value.
+func text(v any) string {
+	if s, is := v.(string); is {
+		return s
+	}
+	return string(encode(v))
+}
+
+// shortest writes numbers in one way each.
+func shortest(v any) any {
+	switch v := v.(type) {
+	case json.Number:
+		return shortestNumber(v)
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for k, e := range v { // order-free: each by itself
+			out[k] = shortest(e)
+		}
+		return out
+	case []any:
+		out := make([]any, len(v))
+		for i, e := range v {
+			out[i] = shortest(e)
+		}
+		return out
+	}
+	return v
+}
+
+func shortestNumber(n json.Number) json.Number {
+	if _, err := strconv.ParseInt(string(n), 10, 64); err == nil {
+		return n
+	}
+	f, err := n.Float64()
+	if err != nil {
+		return n
+	}
+	if f == float64(int64(f)) && f > -1e15 && f < 1e15 {
+		return json.Number(strconv.FormatInt(int64(f), 10))
+	}
+	return json.Number(strconv.FormatFloat(f, 'g', -1, 64))
+}
+
+var escape, unescape = strings.NewReplacer("~", "~0", "/", "~1"), strings.NewReplacer("~1", "/", "~0", "~")
+
+func join(path []string) string {
+	out := make([]string, len(path))
+	for i, p := range path {
+		out[i] = escape.Replace(p)
+	}
+	return strings.Join(out, "/")
+}
+
+func split(field string) []string {
+	out := strings.Split(field, "/")
+	for i, p := range out {
+		out[i] = unescape.Replace(p)
+	}
+	return out
+}
+
+// Mix returns ours with the given fields as they are in theirs.
+func (r *Rules) Mix(ours, theirs json.RawMessage, fields []string) (json.RawMessage, error) {
+	a, err := Decode(ours)
+	if err != nil {
+		return nil, err
+	}
+	b, err := Decode(theirs)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range fields {
+		path := split(f)
+		v, there := r.get(nil, b, path)
+		var put bool
+		if a, put = r.put(nil, a, path, v, there); !put {
+			return nil, fmt.Errorf("field %s cannot be set by itself", f)
+		}
+	}
+	return encode(a), nil
+}
+
+// get returns what stands at the end of a path.
+func (r *Rules) get(at []string, v any, path []string) (any, bool) {
+	if len(path) == 0 {
+		return v, true
+	}
+	here := append(slices.Clip(at), path[0])
+	switch v := v.(type) {
+	case map[string]any:
+		if e, there := v[path[0]]; there {
+			return r.get(here, e, path[1:])
+		}
+	case []any:
+		if ids, is := r.identities(at, v); is {
+			if i := slices.Index(ids, path[0]); i >= 0 {
+				return r.get(here, v[i], path[1:])
+			}
+		}
+	}
+	return nil, false
+}
+
+// put returns v with what stands at the end of a path set, or removed; false if there is no
+// way there.
+func (r *Rules) put(at []string, v any, path []string, to any, set bool) (any, bool) {
+	if len(path) == 0 {
+		return to, true
+	}
+	here := append(slices.Clip(at), path[0])
+	switch v := v.(type) {
+	case map[string]any:
+		e, there := v[path[0]]
+		switch {
+		case !there && !set:
+			return v, true
+		case len(path) == 1 && !set:
+			delete(v, path[0])
+			return v, true
+		case !there:
+			e = r.empty(here)
+		}
+		in, ok := r.put(here, e, path[1:], to, set)
+		v[path[0]] = in
+		return v, ok
+	case []any:
+		key, isSet := r.setKey(at)
+		if !isSet {
+			return v, false
+		}
+		ids, _ := r.identities(at, v)
+		i := slices.Index(ids, path[0])
+		if i < 0 && !set {
+			return v, true
+		}
+		if i < 0 {
+			if key == "" {
+				return append(v, to), len(path) == 1
+			}
+			v, i = append(v, map[string]any{key: path[0]}), len(v)
+		}
+		if len(path) == 1 && !set || len(path) == 2 && !set && path[1] == key {
+			return slices.Delete(v, i, i+1), true
+		}
+		in, ok := r.put(here, v[i], path[1:], to, set)
+		v[i] = in
+		return v, ok
+	}
+	return v, false
+}
+
+// empty is what is made on the way to a field.
+func (r *Rules) empty(path []string) any {
+	if _, is := r.setKey(path); is {
+		return []any{}
+	}
+	return map[string]any{}
+}

@@ -1,0 +1,260 @@
+package nodeconfig
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/steadyfleet/steady/internal/core/diff"
+	"github.com/steadyfleet/steady/internal/core/secret"
+)
+
+// Rules say of the objects of one collection what is no difference, for compare and for push
+// alike. A path is that of a field; * in it stands for any one step, and a path stands for
+// all below it.
+type Rules struct {
+	// Sets are lists whose order means nothing, with the member that names an element; an
+	// empty one is a list of plain values.
+	Sets map[string]string `json:"sets,omitempty"`
+	// Secrets are values that never leave the node.
+	Secrets []string `json:"secrets,omitempty"`
+	// Ignored are fields that the device changes by itself.
+	Ignored []string `json:"ignored,omitempty"`
+	// Ports are fields with a port, or an address with one, that the device listens on;
+	// after a space comes the protocol, which is tcp if not said.
+	Ports []string `json:"ports,omitempty"`
+}
+
+const (
+	maxRules = 256
+	maxPath  = 256
+)
+
+// Check refuses rules that are too many or malformed.
+func (r *Rules) Check() error {
+	if n := len(r.Sets) + len(r.Secrets) + len(r.Ignored) + len(r.Ports); n > maxRules {
+		return fmt.Errorf("%d rules, at most %d are allowed", n, maxRules)
+	}
+	var all []string
+	for path := range r.Sets { // order-free: each is checked by itself
+		all = append(all, path)
+	}
+	slices.Sort(all)
+	for _, path := range slices.Concat(all, r.Secrets, r.Ignored, r.Ports) {
+		if path == "" || len(path) > maxPath {
+			return fmt.Errorf("the path %.40q of a rule: expected 1 to %d bytes", path, maxPath)
+		}
+	}
+	return nil
+}
+
+// matches reports whether a path is at or below the one that a pattern names.
+func matches(pattern string, path []string) bool {
+	steps := split(pattern)
+	if len(path) < len(steps) {
+		return false
+	}
+	for i, s := range steps {
+		if s != "*" && s != path[i] {
+			return false
+		}
+	}
+	return true
+}
+
+func anyMatches(patterns []string, path []string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool { return matches(p, path) })
+}
+
+func (r *Rules) setKey(path []string) (string, bool) {
+	for pattern, key := range r.Sets { // order-free: at most one fits
+		if len(split(pattern)) == len(path) && matches(pattern, path) {
+			return key, true
+		}
+	}
+	return "", false
+}
+
+// Ignores reports whether a field is none that is compared or pushed.
+func (r *Rules) Ignores(field string) bool { return anyMatches(r.Ignored, split(field)) }
+
+// With returns the rules with more fields ignored.
+func (r *Rules) With(ignored []string) *Rules {
+	if len(ignored) == 0 {
+		return r
+	}
+	out := *r
+	out.Ignored = slices.Concat(r.Ignored, ignored)
+	return &out
+}
+
+// CheckSecrets refuses a config with a secret in it, and names the field, never the value.
+func (r *Rules) CheckSecrets(config json.RawMessage) error {
+	v, err := Decode(config)
+	if err != nil {
+		return err
+	}
+	r.walk(nil, v, func(path []string, v any) {
+		s, isText := v.(string)
+		if !isText || s == "" || strings.HasPrefix(s, KeyedPrefix) || err != nil {
+			return
+		}
+		if anyMatches(r.Secrets, path) || secret.Likely(path[len(path)-1], s) {
+			err = fmt.Errorf(`field %s is a secret, which must not leave the node: store it there with steady node secret NAME and write {"%s": "NAME"} in its place`, join(path), SecretRef)
+		}
+	})
+	return err
+}
+
+// Redacted returns a config with every secret that the node left in it withheld, and
+// whether there was one.
+func (r *Rules) Redacted(config json.RawMessage) (json.RawMessage, bool) {
+	v, err := Decode(config)
+	if err != nil {
+		return json.RawMessage("{}"), true
+	}
+	var fields [][]string
+	r.walk(nil, v, func(path []string, v any) {
+		s, isText := v.(string)
+		m, isObject := v.(map[string]any)
+		if anyMatches(r.Secrets, path) && (!isText || s != "" && !strings.HasPrefix(s, KeyedPrefix)) && (!isObject || !isSecretRef(m)) {
+			fields = append(fields, path)
+		}
+	})
+	for _, path := range fields {
+		v, _ = r.put(nil, v, path, KeyedPrefix+"withheld", true)
+	}
+	return encode(v), len(fields) > 0
+}
+
+// Pushed is what is pushed for a config: the fields that are ignored are those that the
+// node has.
+func (r *Rules) Pushed(config, observed json.RawMessage) json.RawMessage {
+	if len(r.Ignored) == 0 || len(observed) == 0 {
+		return config
+	}
+	fields := map[string]bool{}
+	for _, form := range []diff.Form{r.Form(config), r.Form(observed)} {
+		for f := range form { // order-free: it fills a set
+			if r.Ignores(f) {
+				fields[f] = true
+			}
+		}
+	}
+	var list []string
+	for f := range fields { // order-free: sorted below
+		list = append(list, f)
+	}
+	slices.Sort(list)
+	out, err := r.Mix(config, observed, list)
+	if err != nil {
+		return config
+	}
+	return out
+}
+
+// Port is one that a device listens on.
+type Port struct {
+	Protocol string
+	Address  string // empty is every one
+	Number   uint16
+}
+
+func (p Port) String() string {
+	return strings.TrimPrefix(p.Address+":"+strconv.Itoa(int(p.Number))+"/"+p.Protocol, ":")
+}
+
+// Overlaps reports whether two objects cannot have the ports at a time.
+func (p Port) Overlaps(o Port) bool {
+	return p.Protocol == o.Protocol && p.Number == o.Number && (p.Address == "" || o.Address == "" || p.Address == o.Address)
+}
+
+// Listens lists the ports that a config has a device listen on.
+func (r *Rules) Listens(config json.RawMessage) (out []Port) {
+	v, err := Decode(config)
+	if err != nil {
+		return nil
+	}
+	for _, rule := range r.Ports {
+		path, protocol, said := strings.Cut(rule, " ")
+		if !said {
+			protocol = "tcp"
+		}
+		r.walk(nil, v, func(at []string, v any) {
+			if !matches(path, at) {
+				return
+			}
+			list, is := v.([]any)
+			if !is {
+				list = []any{v}
+			}
+			for _, e := range list {
+				if p, ok := portOf(text(e)); ok {
+					p.Protocol = protocol
+					out = append(out, p)
+				}
+			}
+		})
+	}
+	return out
+}
+
+// portOf reads 8080, :8080 or 127.0.0.1:8080.
+func portOf(s string) (Port, bool) {
+	host, port := "", s
+	if i := strings.LastIndexByte(s, ':'); i >= 0 {
+		host, port = strings.Trim(s[:i], "[]"), s[i+1:]
+	}
+	n, err := strconv.ParseUint(port, 10, 16)
+	if a, failed := netip.ParseAddr(host); failed == nil && a.IsUnspecified() {
+		host = ""
+	}
+	return Port{Address: host, Number: uint16(n)}, err == nil && n > 0
+}
+
+// fieldRules are the rules of package diff for fields of a device: all of them can be set,
+// and one that nobody asked for is a difference if it is known what the device made of the
+// last push.
+type fieldRules struct{ base bool }
+
+func (fieldRules) Class(string, string, string) (diff.Class, string) { return diff.InPlace, "" }
+func (f fieldRules) OwnsExtra(string) bool                           { return f.base }
+func (fieldRules) Default(string) string                             { return "" }
+
+// Base is what was pushed last, and what the device made of it.
+type Base struct {
+	Desired  json.RawMessage `json:"desired"`
+	Observed json.RawMessage `json:"observed"`
+}
+
+// Compare returns the fields that differ between a config and what the node has, with who
+// changed each since base, which is nil when nothing was pushed.
+func (r *Rules) Compare(desired, actual json.RawMessage, base *Base) []diff.Difference {
+	want, seen := r.Form(desired), r.Form(actual)
+	var b *diff.Baseline
+	if base != nil {
+		b = &diff.Baseline{Desired: r.Form(base.Desired), Observed: r.Form(base.Observed)}
+	}
+	var out []diff.Difference
+	for _, d := range diff.Compare(want, seen, b, fieldRules{b != nil}) {
+		if r.Ignores(d.Field) {
+			continue
+		}
+		if b != nil {
+			if ours, theirs := b.Sides(d.Field, want, seen); ours && theirs {
+				d.Cause = diff.Both
+			}
+		}
+		d.Class = ""
+		out = append(out, d)
+	}
+	return out
+}
+
+// Changed reports whether the node changed something since base.
+func (r *Rules) Changed(actual json.RawMessage, base *Base) bool {
+	return len(r.Compare(base.Desired, actual, base)) > 0
+}

@@ -1,0 +1,10 @@
+// Package nodesdk connects a device that owns its configuration to a Steady server. The
+// author of a driver implements Driver, three methods, and calls Run with it; the package
+// does the rest: it dials in, proves the node's identity, answers the server's requests one
+// after the other, remembers what it applied, keeps secrets on the node, and reports changes
+// that somebody else made.
+//
+// It imports nothing but the standard library and a WebSocket client, and no type of another
+// package of this module is in its signatures. Messages of the protocol are described in
+// messages.go; their JSON Schema is Schema.
+package nodesdk
