@@ -16,7 +16,7 @@ const Version = 1
 // disconnected.
 const (
 	MaxFromNode   = 5 << 20
-	MaxFromServer = 256 << 10
+	MaxFromServer = 1 << 20
 	MaxDepth      = 32
 	MaxObjects    = 10_000
 )
@@ -196,8 +196,10 @@ type Object struct {
 	ID   string `json:"id"`
 	// ETag changes with the object, its secrets included.
 	ETag string `json:"etag"`
-	// Op is the newest operation on the object that was applied, zero for none.
+	// Op is the newest operation on the object that was applied, zero for none, and OpETag
+	// the ETag right after it: another ETag is somebody else's change.
 	Op     uint64          `json:"op,omitempty"`
+	OpETag string          `json:"opEtag,omitempty"`
 	Config json.RawMessage `json:"config"`
 }
 

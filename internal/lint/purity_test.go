@@ -17,13 +17,14 @@ import (
 
 // pureStd is all of the standard library that the core may import.
 var pureStd = []string{
-	"bytes", "cmp", "container/heap", "crypto/hmac", "crypto/sha256", "encoding/base64", "encoding/hex", "encoding/json", "errors", "fmt", "hash",
+	"bytes", "cmp", "container/heap", "crypto/hmac", "crypto/sha256", "encoding/base64", "encoding/binary", "encoding/hex", "encoding/json", "errors", "fmt", "hash",
 	"iter", "maps", "math", "math/bits", "net/netip", "net/url", "slices", "sort", "strconv", "strings", "time", "unicode", "unicode/utf8",
 }
 
 // pureExceptions are further imports of single packages, each with its reason.
 var pureExceptions = map[string]map[string]string{
 	"internal/core/event": {"reflect": "the registry makes a value of a registered type; it reads nothing else"},
+	"internal/core/drift": {"reflect": "what a node says of its collections is compared with what it said before"},
 	"internal/core/fleet": {"regexp": "names match one fixed pattern, in linear time"},
 }
 

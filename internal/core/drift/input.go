@@ -42,14 +42,15 @@ type Snapshot struct {
 	Complete   bool
 	Error      string // why it is not complete
 	Instance   string
-	Objects    []Object
+	Objects    []Actual
 }
 
-// Object is an object as a node has it.
-type Object struct {
+// Actual is an object as a node has it.
+type Actual struct {
 	Kind, ID string
 	ETag     string
 	Op       uint64 // the newest that was applied to it
+	OpETag   string // the ETag right after that
 	Config   json.RawMessage
 }
 
@@ -62,7 +63,7 @@ type Answer struct {
 	Code    string
 	Error   string
 	// Object is what the node has now, nil where there is none.
-	Object *Object
+	Object *Actual
 	Effect string
 }
 
@@ -71,19 +72,13 @@ type Outcome string
 
 // The outcomes.
 const (
-	Applied  Outcome = "applied"
-	Already  Outcome = "already"  // it was applied before, or the object was like that
-	Conflict Outcome = "conflict" // the node has something else than it was to replace
-	Invalid  Outcome = "invalid"  // refused; nothing was changed
-	Failed   Outcome = "failed"   // nothing was changed; trying again may help
-	Unknown  Outcome = "unknown"  // it may have been applied, in part or whole
+	Applied      Outcome = "applied"
+	Already      Outcome = "already"  // it was applied before, or the object was like that
+	Conflict     Outcome = "conflict" // the node has something else than it was to replace
+	Invalid      Outcome = "invalid"  // the device refused it; nothing was changed
+	NotApplied   Outcome = "failed"   // nothing was changed; trying again may help
+	MaybeApplied Outcome = "unknown"  // it may have been applied, in part or whole
 )
-
-// Changed is a node's report that somebody else changed its configuration.
-type Changed struct {
-	Node    string
-	Session uint64
-}
 
 // Effect is a node's report of whether an object is in effect.
 type Effect struct {

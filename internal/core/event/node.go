@@ -80,6 +80,8 @@ type NodePaused struct {
 	OnNode
 	Code   string `json:"code"`
 	Detail string `json:"detail"`
+	// Instance is that of the node since.
+	Instance string `json:"instance,omitempty"`
 }
 
 // NodeResumed says how an operator had a paused node go on: Push pushes again what the node
@@ -135,12 +137,21 @@ const (
 	OriginUndo     = "undo"
 )
 
+// Values of ConfigSet.Base.
+const (
+	BaseDefined = "defined" // they have what is defined: anything else is drift
+	BaseUnknown = "unknown" // nothing: they are compared before anything is pushed
+)
+
 // ConfigSet says that an object is as defined from then on.
 type ConfigSet struct {
 	Object
 	Version uint64 `json:"version"`
 	nodeconfig.Definition
 	Origin string `json:"origin"`
+	// Base is what is known of the nodes whose legs are other ones than before; empty is what
+	// was known until then, so that the change is pushed.
+	Base   string `json:"base,omitempty"`
 	Actor  string `json:"actor"`
 	Reason string `json:"reason"`
 }
@@ -233,15 +244,16 @@ type PushSucceeded struct {
 	Effect   string `json:"effect,omitempty"`
 }
 
-// PushFailed says that an operation failed. Unknown says that it may have been applied all
-// the same; Conflict, that the node refused it since it has something else.
+// PushFailed says that an operation failed. Conflict says that the node refused it since it
+// has something else, of ETag; Absent, that it has no such object.
 type PushFailed struct {
 	SyncOf
 	Op       uint64        `json:"op"`
 	Code     string        `json:"code"`
 	Error    string        `json:"error"`
-	Unknown  bool          `json:"unknown,omitempty"`
 	Conflict bool          `json:"conflict,omitempty"`
+	Absent   bool          `json:"absent,omitempty"`
+	ETag     string        `json:"etag,omitempty"`
 	Attempt  int           `json:"attempt"`
 	RetryAt  clock.Instant `json:"retry_at,omitempty"`
 }
@@ -337,8 +349,9 @@ type ResolutionUndone struct {
 	Reason     string `json:"reason"`
 }
 
-// AdoptionOpened says that a node that is new to the server has objects of its own, which an
-// operator is asked about once instead of for each.
+// AdoptionOpened says that a node has many objects of its own, as one that is new to the
+// server does: an operator is asked about them once instead of for each. It replaces an
+// earlier list.
 type AdoptionOpened struct {
 	OnNode
 	Objects []NodeObject `json:"objects"`
@@ -352,8 +365,8 @@ type NodeObject struct {
 	Config json.RawMessage `json:"config"`
 }
 
-// AdoptionClosed says that no object of a card is left: they were decided about, or are gone.
-// The ones that are named became episodes of drift.
+// AdoptionClosed says that nobody is asked any more: the objects were decided about, are gone,
+// or become an episode each.
 type AdoptionClosed struct {
 	OnNode
 	Reason string `json:"reason"`

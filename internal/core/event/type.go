@@ -14,6 +14,7 @@ type row struct {
 	body     reflect.Type
 	ofHost   bool     // its subject is a host
 	reported bool     // by the host itself
+	ofNodes  bool     // an OfNodes
 	about    []member // what its events are about beside their subject
 	decision bool
 	notice   *Notice
@@ -29,6 +30,7 @@ func add(e Event, options ...func(*row)) {
 	if types[r.name] != nil {
 		panic("event type entered twice: " + r.name)
 	}
+	_, r.ofNodes = e.(OfNodes)
 	for _, o := range options {
 		o(r)
 	}
@@ -91,6 +93,12 @@ func Types() []string { return slices.Sorted(maps.Keys(types)) }
 func FromHost(eventType string) bool {
 	r := types[eventType]
 	return r != nil && r.reported
+}
+
+// IsOfNodes reports whether events of a type are OfNodes.
+func IsOfNodes(eventType string) bool {
+	r := types[eventType]
+	return r != nil && r.ofNodes
 }
 
 // IsDecision reports whether the planner decides events of a type.

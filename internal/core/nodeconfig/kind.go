@@ -47,7 +47,7 @@ const (
 // its events are about.
 var Kinds = []Kind{
 	{Name: Flow, Roles: []string{Flow}, Modes: []Mode{{Roles: []string{Flow}}}},
-	{Name: Tunnel, Roles: []string{Relay, Ingress, Egress}, Modes: []Mode{{"direct", []string{Ingress, Egress}}, {"relay", []string{Relay, Ingress, Egress}}}},
+	{Name: Tunnel, Roles: []string{Relay, Ingress, Egress}, Modes: []Mode{{"direct", []string{Ingress, Egress}}, {"relay", []string{Relay, Ingress, Egress}}, {"single", []string{Ingress}}}},
 	{Name: Document, Roles: []string{Document}, Modes: []Mode{{Roles: []string{Document}}}},
 }
 
@@ -70,7 +70,7 @@ func KindOf(name string) *Kind {
 
 // Bounds of one object.
 const (
-	MaxConfig = 64 << 10 // bytes of one leg's config, and of what legs share
+	MaxConfig = 256 << 10 // bytes of one leg's config, and of what legs share
 	MaxDepth  = 24
 	MaxID     = 200 // bytes of the name that a device has for an object
 )

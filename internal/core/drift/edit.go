@@ -1,0 +1,306 @@
+package drift
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/nodeconfig"
+)
+
+// By is who changes something, and why.
+type By struct{ Actor, Reason string }
+
+// Edit is a change by an operator.
+type Edit interface {
+	decide(s *State, by By, now clock.Instant) ([]event.OfNodes, error)
+}
+
+// Edit decides about a change and what is to be pushed after it, and folds that. The events
+// are to be committed together.
+func (s *State) Edit(e Edit, by By, now clock.Instant) ([]event.OfNodes, error) {
+	out, err := e.decide(s, by, now)
+	if err != nil {
+		return nil, err
+	}
+	for _, ev := range out {
+		s.fold(now, ev)
+	}
+	return append(out, s.flush(now)...), nil
+}
+
+// Set has an object be as defined.
+type Set struct {
+	Kind, Name string
+	Definition nodeconfig.Definition
+	// Version is the one that the change was made on; zero is whichever there is.
+	Version uint64
+	// Create refuses an object that is there already.
+	Create bool
+	// AllowPorts lets an object use a port that another one has.
+	AllowPorts bool
+}
+
+// MaxObjects bounds the objects of all nodes.
+const MaxObjects = 200_000
+
+func (in Set) decide(s *State, by By, _ clock.Instant) ([]event.OfNodes, error) {
+	d, err := s.Check(in)
+	if err != nil {
+		return nil, err
+	}
+	old := s.Objects[Key(in.Kind, in.Name)]
+	if old != nil && !old.Removed && equal(d, old.Definition) && !old.binned() {
+		return nil, nil
+	}
+	ev := event.ConfigSet{Object: event.Object{Kind: in.Kind, Name: in.Name}, Version: 1, Definition: d, Origin: event.OriginOperator, Actor: by.Actor, Reason: by.Reason}
+	if old != nil {
+		ev.Version = old.Version + 1
+	}
+	return []event.OfNodes{ev}, nil
+}
+
+func (o *Object) binned() bool {
+	for _, l := range o.Legs { // order-free: any of them does
+		if l.BinnedUntil != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func equal(a, b nodeconfig.Definition) bool {
+	x, _ := json.Marshal(a)
+	y, _ := json.Marshal(b)
+	return string(x) == string(y)
+}
+
+// Check refuses what an object cannot be, and returns its definition in normal form. It
+// decides nothing.
+func (s *State) Check(in Set) (nodeconfig.Definition, error) {
+	d, err := nodeconfig.Normal(in.Kind, in.Name, in.Definition)
+	if err != nil {
+		return d, refuse(CodeInvalid, "%v", err)
+	}
+	old := s.Objects[Key(in.Kind, in.Name)]
+	switch {
+	case in.Create && old != nil && !old.Removed:
+		return d, refuse(CodeConflict, "there is a %s %s already; steady %s edit %s changes it", in.Kind, in.Name, in.Kind, in.Name)
+	case in.Version != 0 && (old == nil || old.Version != in.Version):
+		return d, refuse(CodeConflict, "%s %s was changed meanwhile; load it again, and repeat the change", in.Kind, in.Name)
+	case old == nil && len(s.Objects) >= MaxObjects:
+		return d, refuse(CodeConflict, "there are %d objects already", len(s.Objects))
+	}
+	for i := range d.Legs {
+		l := &d.Legs[i]
+		if n := s.Nodes[l.Node]; n != nil && len(n.Collections) > 0 && !slices.ContainsFunc(n.Collections, func(c event.NodeCollection) bool { return c.Kind == in.Kind }) {
+			return d, refuse(CodeInvalid, "node %s has no objects of kind %s: its driver %s has %s", l.Node, in.Kind, n.Driver, strings.Join(n.kinds(), ", "))
+		}
+		if r, used := s.legs[l.Node][place{in.Kind, l.ID}]; used && r.object != Key(in.Kind, in.Name) && !s.Objects[r.object].Removed {
+			return d, refuse(CodeConflict, "node %s has the %s %q of %s already; choose another id", l.Node, in.Kind, l.ID, strings.Replace(r.object, "/", " ", 1))
+		}
+		config := d.Config(l)
+		if len(config) > nodeconfig.MaxConfig {
+			return d, refuse(CodeInvalid, "leg %s: %d bytes of config, at most %d are allowed", l.Role, len(config), nodeconfig.MaxConfig)
+		}
+		if err := s.RulesOf(l.Node, in.Kind, in.Name).CheckSecrets(config); err != nil {
+			return d, refuse(CodeInvalid, "leg %s: %v", l.Role, err)
+		}
+	}
+	if !in.AllowPorts {
+		if used := s.PortConflicts(in.Kind, in.Name, d); len(used) > 0 {
+			return d, refuse(CodePort, "%s; choose another port, or set it all the same with --allow-port-conflict", strings.Join(used, "; "))
+		}
+	}
+	return d, nil
+}
+
+func (n *Node) kinds() (out []string) {
+	for _, c := range n.Collections {
+		out = append(out, c.Kind)
+	}
+	return out
+}
+
+// PortConflicts lists the ports of a definition that something else on the same node, or on
+// a node of the same machine, listens on.
+func (s *State) PortConflicts(kind, name string, d nodeconfig.Definition) (out []string) {
+	for i := range d.Legs {
+		l := &d.Legs[i]
+		for _, p := range s.RulesOf(l.Node, kind, name).Listens(d.Config(l)) {
+			for _, node := range s.neighbours(l.Node) {
+				for _, user := range s.listeners(node, p, place{kind, l.ID}, node == l.Node) {
+					out = append(out, fmt.Sprintf("port %s of node %s is used by %s", p, l.Node, user))
+				}
+			}
+		}
+	}
+	return slices.Compact(out)
+}
+
+// neighbours are the nodes that share the ports of one, itself included.
+func (s *State) neighbours(node string) []string {
+	n := s.Nodes[node]
+	if n == nil || n.Machine == "" {
+		return []string{node}
+	}
+	var out []string
+	for name, other := range s.Nodes { // order-free: sorted below
+		if other.Machine == n.Machine && other.RetiredAt == 0 {
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// listeners names what listens on a port of a node, but for one place.
+func (s *State) listeners(node string, p nodeconfig.Port, but place, same bool) (out []string) {
+	overlaps := func(kind, name string, config json.RawMessage) bool {
+		return slices.ContainsFunc(s.RulesOf(node, kind, name).Listens(config), p.Overlaps)
+	}
+	for _, r := range s.legsOf(node) {
+		o, d, _ := s.leg(r)
+		if o.Removed || same && (place{o.Kind, d.ID}) == but || !overlaps(o.Kind, o.Name, o.Definition.Config(d)) {
+			continue
+		}
+		out = append(out, o.Kind+" "+o.Name)
+	}
+	n := s.Nodes[node]
+	if n == nil {
+		return out
+	}
+	for _, key := range slices.Sorted(maps.Keys(n.Episodes)) {
+		if e := n.Episodes[key]; e.Drift == Extraneous && (!same || place{e.Kind, e.ID} != but) && overlaps(e.Kind, e.ID, e.Actual) {
+			out = append(out, fmt.Sprintf("the %s %q of the node", e.Kind, e.ID))
+		}
+	}
+	return out
+}
+
+// Remove has every node delete an object.
+type Remove struct{ Kind, Name string }
+
+func (in Remove) decide(s *State, by By, _ clock.Instant) ([]event.OfNodes, error) {
+	o, err := s.object(in.Kind, in.Name)
+	if err != nil {
+		return nil, err
+	}
+	if o.Removed {
+		return nil, nil
+	}
+	return []event.OfNodes{event.ConfigRemoved{Object: event.Object{Kind: in.Kind, Name: in.Name}, Actor: by.Actor, Reason: by.Reason}}, nil
+}
+
+func (s *State) object(kind, name string) (*Object, error) {
+	o := s.Objects[Key(kind, name)]
+	if o == nil || o.Anonymous {
+		return nil, refuse(CodeUnknown, "there is no %s %q; steady %s list shows those that are there", kind, name, kind)
+	}
+	return o, nil
+}
+
+// Unbin takes an object out of the bin, to be pushed again.
+type Unbin struct{ Kind, Name string }
+
+func (in Unbin) decide(s *State, by By, _ clock.Instant) ([]event.OfNodes, error) {
+	o, err := s.object(in.Kind, in.Name)
+	if err != nil {
+		return nil, err
+	}
+	if !o.binned() {
+		return nil, refuse(CodeConflict, "%s %s is not in the bin", in.Kind, in.Name)
+	}
+	return []event.OfNodes{event.ConfigRestored{Object: event.Object{Kind: in.Kind, Name: in.Name}, Actor: by.Actor, Reason: by.Reason}}, nil
+}
+
+// Reconcile has a node be read and compared now.
+type Reconcile struct{ Node string }
+
+func (in Reconcile) decide(s *State, by By, _ clock.Instant) ([]event.OfNodes, error) {
+	n, err := s.known(in.Node)
+	if err != nil {
+		return nil, err
+	}
+	if !n.Online {
+		return nil, refuse(CodeConflict, "node %s is offline, and is compared as soon as it connects: %s", in.Node, n.Why)
+	}
+	return []event.OfNodes{event.SyncRequested{OnNode: event.OnNode{Node: in.Node}, Actor: by.Actor}}, nil
+}
+
+func (s *State) known(node string) (*Node, error) {
+	n := s.Nodes[node]
+	if n == nil || n.RegisteredAt == 0 {
+		return nil, refuse(CodeUnknown, "no node %q has registered; steady node list shows those that have", node)
+	}
+	return n, nil
+}
+
+// Resume has a paused node go on; Push pushes again what it lost.
+type Resume struct {
+	Node string
+	Push bool
+}
+
+func (in Resume) decide(s *State, by By, _ clock.Instant) ([]event.OfNodes, error) {
+	n, err := s.known(in.Node)
+	if err != nil {
+		return nil, err
+	}
+	if n.Paused == nil {
+		return nil, refuse(CodeConflict, "node %s is not paused", in.Node)
+	}
+	return []event.OfNodes{event.NodeResumed{OnNode: event.OnNode{Node: in.Node}, Push: in.Push, Actor: by.Actor, Reason: by.Reason}}, nil
+}
+
+// Retire ends a node's identity for good.
+type Retire struct{ Node string }
+
+func (in Retire) decide(s *State, by By, now clock.Instant) ([]event.OfNodes, error) {
+	n, err := s.known(in.Node)
+	if err != nil {
+		return nil, err
+	}
+	if n.RetiredAt != 0 {
+		return nil, nil
+	}
+	return []event.OfNodes{event.NodeRetired{OnNode: event.OnNode{Node: in.Node}, NotBefore: now, Actor: by.Actor, Reason: by.Reason}}, nil
+}
+
+// Ignore has fields be no drift; Rule is unique.
+type Ignore struct{ event.DriftIgnored }
+
+// MaxIgnore bounds the rules of Ignore.
+const MaxIgnore = 500
+
+func (in Ignore) decide(s *State, by By, now clock.Instant) ([]event.OfNodes, error) {
+	ev := in.DriftIgnored
+	ev.Actor, ev.Reason = by.Actor, by.Reason
+	switch {
+	case ev.Kind != "" && nodeconfig.KindOf(ev.Kind) == nil:
+		return nil, refuse(CodeInvalid, "unknown kind %q: expected one of %s", ev.Kind, strings.Join(nodeconfig.KindNames(), ", "))
+	case ev.Node == "" && ev.Name == "" && ev.Field == "":
+		return nil, refuse(CodeInvalid, "a rule that ignores everything is refused; name a node, an object or a field")
+	case ev.Until != 0 && ev.Until.Reached(now):
+		return nil, refuse(CodeInvalid, "the end of the rule, %s, is over", ev.Until)
+	case len(s.Rules) >= MaxIgnore:
+		return nil, refuse(CodeConflict, "there are %d rules already", len(s.Rules))
+	case ev.Reason == "":
+		return nil, refuse(CodeInvalid, "a rule needs a reason")
+	}
+	return []event.OfNodes{ev}, nil
+}
+
+// Unignore ends a rule.
+type Unignore struct{ Rule string }
+
+func (in Unignore) decide(s *State, by By, _ clock.Instant) ([]event.OfNodes, error) {
+	if s.Rules[in.Rule] == nil {
+		return nil, refuse(CodeUnknown, "there is no rule %q", in.Rule)
+	}
+	return []event.OfNodes{event.DriftUnignored{Rule: in.Rule, Actor: by.Actor}}, nil
+}

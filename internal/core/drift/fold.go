@@ -1,0 +1,413 @@
+package drift
+
+import (
+	"slices"
+
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/nodeconfig"
+)
+
+// Apply folds an entry; one that is not about nodes changes nothing.
+func (s *State) Apply(e event.Entry) error {
+	if !event.IsOfNodes(e.Type) {
+		return nil
+	}
+	ev, err := event.Decode(e)
+	if err != nil {
+		return err
+	}
+	s.fold(e.At, ev)
+	return nil
+}
+
+// fold applies an event at an instant of the server.
+func (s *State) fold(at clock.Instant, ev event.Event) {
+	switch ev := ev.(type) {
+	case event.ConfigSet, event.ConfigRemoved, event.ConfigRestored, event.ConfigPurged:
+		s.foldObject(at, ev)
+	case event.PushStarted, event.PushSucceeded, event.PushFailed, event.EffectChanged, event.GhostCleanup:
+		s.foldPush(at, ev)
+	case event.DriftExtraneous, event.DriftMissing, event.DriftMismatched, event.DriftChanged, event.DriftClosed:
+		s.foldDrift(at, ev)
+	case event.DriftResolved:
+		s.foldResolved(at, ev)
+	case event.ResolutionUndone:
+		for i := range s.Resolutions {
+			s.Resolutions[i].Undone = s.Resolutions[i].Undone || s.Resolutions[i].Resolution == ev.Resolution
+		}
+	case event.DriftIgnored:
+		s.Rules[ev.Rule] = &Rule{ev, at}
+		s.compareAll()
+	case event.DriftUnignored:
+		delete(s.Rules, ev.Rule)
+		s.compareAll()
+	case event.OfNodes:
+		s.foldNode(at, ev)
+	}
+	s.touch(ev)
+}
+
+// compareAll has every node compared: the rules are others.
+func (s *State) compareAll() {
+	for _, n := range s.Nodes { // order-free: each by itself
+		n.Compare = true
+	}
+}
+
+// node returns the node of an event, which a log names before anything else of it.
+func (s *State) node(name string) *Node {
+	n := s.Nodes[name]
+	if n == nil {
+		n = &Node{Name: name, Episodes: map[string]*Episode{}}
+		s.Nodes[name] = n
+	}
+	return n
+}
+
+func (s *State) foldNode(at clock.Instant, ev event.OfNodes) {
+	n := s.node(ev.On().Name)
+	switch ev := ev.(type) {
+	case event.NodeRegistered:
+		n.Key, n.NextKey, n.RegisteredAt, n.RetiredAt = ev.Key, nil, at, 0
+		s.Tokens[ev.Token] = n.Name
+	case event.NodeKeyOffered:
+		n.NextKey = ev.Key
+	case event.NodeKeyChanged:
+		n.Key, n.NextKey = n.NextKey, nil
+	case event.NodeConnected:
+		if !n.Online {
+			n.Since = at
+		}
+		n.Session, n.Online, n.Why, n.Compare, n.RefusedFor = ev.Session, true, "", true, ""
+		n.Instance, n.Machine, n.Driver, n.Version = ev.Instance, ev.Machine, ev.Driver, ev.Version
+		n.Op = max(n.Op, ev.Op)
+		if ev.Collections != nil {
+			n.Collections = ev.Collections
+		}
+	case event.NodeDisconnected:
+		if ev.Session == n.Session && n.Online {
+			n.Online, n.Since, n.Why = false, at, ev.Reason
+		}
+	case event.NodePaused:
+		n.Paused = &Pause{ev.Code, ev.Detail, at}
+		if ev.Instance != "" {
+			n.Instance = ev.Instance
+		}
+	case event.NodeResumed:
+		s.foldResumed(n, ev)
+	case event.NodeRetired:
+		s.foldRetired(at, n, ev)
+	case event.NodeRefused:
+		n.RefusedFor = ev.Code
+	case event.SyncRequested:
+		n.Compare = true
+	case event.SyncCompleted:
+		n.Compare, n.Reread, n.ComparedAt, n.Refusal = false, false, at, ""
+		n.Generation, n.Reported = ev.Generation, ev.Objects
+	case event.SnapshotRefused:
+		n.Refusal = ev.Code
+	case event.AdoptionOpened:
+		n.Adoption = &Adoption{ev.Objects, at}
+	case event.AdoptionClosed:
+		n.Adoption, n.Compare = nil, true
+	}
+}
+
+// foldResumed has a node go on. To push again what it lost is to have the server know
+// nothing of it any more, as with a new one.
+func (s *State) foldResumed(n *Node, ev event.NodeResumed) {
+	n.Paused, n.Compare = nil, true
+	if !ev.Push {
+		return
+	}
+	for _, r := range s.legsOf(n.Name) {
+		if o, _, l := s.leg(r); !o.Removed && l.BinnedUntil == 0 {
+			l.Status, l.Acked, l.RetryAt, l.Attempts, l.FailedSince = Pending, nil, 0, 0, 0
+		}
+	}
+}
+
+// foldRetired has nothing be expected of a node any more: tombstones need no confirmation.
+func (s *State) foldRetired(at clock.Instant, n *Node, ev event.NodeRetired) {
+	n.Online, n.Since, n.Why, n.RetiredAt = false, at, "it was retired", max(ev.NotBefore, 1)
+	n.Key, n.NextKey, n.Paused, n.Adoption, n.Flight, n.Compare, n.Reread = nil, nil, nil, nil, nil, false, false
+	clear(n.Episodes)
+	for _, r := range s.legsOf(n.Name) {
+		o, d, l := s.leg(r)
+		if o.Removed {
+			s.gone(o, d, l)
+		} else if l.BinnedUntil == 0 {
+			*l = Leg{Status: Pending}
+		}
+	}
+}
+
+func (s *State) foldObject(at clock.Instant, ev event.Event) {
+	switch ev := ev.(type) {
+	case event.ConfigSet:
+		s.foldSet(at, ev)
+	case event.ConfigRemoved:
+		if o := s.Objects[Key(ev.Kind, ev.Name)]; o != nil {
+			s.foldRemoved(at, o, ev.Keep)
+		}
+	case event.ConfigRestored:
+		if o := s.Objects[Key(ev.Kind, ev.Name)]; o != nil {
+			for _, l := range o.Legs { // order-free: each by itself
+				if l.BinnedUntil != 0 {
+					*l = Leg{Status: Pending}
+				}
+			}
+		}
+	case event.ConfigPurged:
+		if o := s.Objects[Key(ev.Kind, ev.Name)]; o != nil {
+			s.drop(o)
+		}
+	}
+}
+
+// foldSet takes a definition. A leg that moved to another place leaves a tombstone where it
+// was.
+func (s *State) foldSet(at clock.Instant, ev event.ConfigSet) {
+	key := Key(ev.Kind, ev.Name)
+	old := s.Objects[key]
+	o := &Object{Kind: ev.Kind, Name: ev.Name, Version: ev.Version, Definition: ev.Definition, Legs: map[string]*Leg{}, ChangedAt: at}
+	if old != nil {
+		s.unindex(old)
+		o.History = old.History
+	}
+	o.History = append(slices.Clip(o.History), Revision{ev.Version, ev.Definition, ev.Origin, ev.Actor, ev.Reason, at})
+	o.History = slices.Delete(o.History, 0, max(0, len(o.History)-MaxHistory))
+	s.Objects[key] = o
+	for i := range o.Definition.Legs {
+		d := &o.Definition.Legs[i]
+		o.Legs[d.Role] = o.adopt(old, d, ev.Base, at)
+		if n := s.Nodes[d.Node]; n != nil && (ev.Base != "" || n.Episodes[Key(ev.Kind, d.ID)] != nil) {
+			n.Compare = true // what is drift is another question now
+		}
+	}
+	s.index(o)
+	if old != nil {
+		s.buryMoved(at, old, o)
+	}
+}
+
+// adopt is the leg of a new definition, with what is known of its node.
+func (o *Object) adopt(old *Object, d *nodeconfig.Leg, base string, at clock.Instant) *Leg {
+	l, was, config := &Leg{Status: Pending}, old.at(d), o.Definition.Config(d)
+	if was != nil && !was.Gone {
+		l.Acked, l.Effect, l.Detail = was.Acked, was.Effect, was.Detail
+		if was.Status == Pushing {
+			l.Status = Pushing
+			return l
+		}
+	}
+	switch {
+	case base == "":
+	case l.Acked != nil && string(old.Definition.Config(old.Definition.Leg(d.Role))) == string(config):
+		same := *l.Acked
+		same.Version = o.Version
+		l.Status, l.Acked = Pushed, &same
+	case base == event.BaseDefined:
+		l.Status, l.Acked = Pushed, &Acked{o.Version, nodeconfig.Base{Desired: config, Observed: config}, "", at}
+	default:
+		l.Acked = nil
+	}
+	return l
+}
+
+// at returns the leg of an object at the place that a definition has it, or nil.
+func (o *Object) at(d *nodeconfig.Leg) *Leg {
+	if o == nil {
+		return nil
+	}
+	if was := o.Definition.Leg(d.Role); was != nil && was.Node == d.Node && was.ID == d.ID {
+		return o.Legs[d.Role]
+	}
+	return nil
+}
+
+// buryMoved leaves tombstones of the legs that old has elsewhere than o.
+func (s *State) buryMoved(at clock.Instant, old, o *Object) {
+	for i := range old.Definition.Legs {
+		d := &old.Definition.Legs[i]
+		l := old.Legs[d.Role]
+		if now := o.Definition.Leg(d.Role); now != nil && now.Node == d.Node && now.ID == d.ID || l.Gone {
+			continue
+		}
+		s.bury(at, o.Kind, d, l)
+	}
+}
+
+// bury makes a tombstone of one leg that nothing else of the server is about.
+func (s *State) bury(at clock.Instant, kind string, d *nodeconfig.Leg, l *Leg) {
+	if n := s.Nodes[d.Node]; n == nil || n.RetiredAt != 0 || l.Acked == nil && l.Status != Pushing && l.Match == nil {
+		return // it never had it, or nobody can be asked
+	}
+	name := "~" + d.Node + "/" + d.ID
+	tomb := &Object{Kind: kind, Name: name, Definition: nodeconfig.Definition{Legs: []nodeconfig.Leg{{Role: d.Role, Node: d.Node, ID: d.ID, Config: d.Config}}},
+		Legs: map[string]*Leg{d.Role: {Status: Pending, Acked: l.Acked, Match: l.Match}}, Removed: true, Anonymous: true, ChangedAt: at}
+	if f := s.Nodes[d.Node].Flight; f != nil && f.Kind == kind && f.ID == d.ID {
+		f.Object, tomb.Legs[d.Role].Status = tomb.key(), Pushing
+	}
+	s.Objects[tomb.key()] = tomb
+	s.index(tomb)
+	s.moved[d.Node] = true
+}
+
+func (s *State) foldRemoved(at clock.Instant, o *Object, keep bool) {
+	if keep {
+		s.drop(o)
+		return
+	}
+	o.Removed, o.ChangedAt = true, at
+	for i := range o.Definition.Legs {
+		d := &o.Definition.Legs[i]
+		l := o.Legs[d.Role]
+		n := s.Nodes[d.Node]
+		if n == nil || n.RetiredAt != 0 || l.Acked == nil && l.Status != Pushing && l.Match == nil && (l.Absent || l.Attempts == 0) {
+			s.gone(o, d, l) // the node never had it
+			continue
+		}
+		l.Attempts, l.RetryAt, l.FailedSince, l.Code, l.Error, l.BinnedUntil = 0, 0, 0, "", "", 0
+		if l.Status != Pushing {
+			l.Status = Pending
+		}
+	}
+}
+
+// gone notes that a node has a leg no more; with the last one the tombstone goes.
+func (s *State) gone(o *Object, d *nodeconfig.Leg, l *Leg) {
+	p := place{o.Kind, d.ID}
+	if s.legs[d.Node][p] == (legRef{o.key(), d.Role}) {
+		delete(s.legs[d.Node], p)
+	}
+	l.Gone, l.Status = true, Pushed
+	s.touchObject(o)
+	for _, other := range o.Legs { // order-free: all of them count
+		if !other.Gone {
+			return
+		}
+	}
+	s.drop(o)
+}
+
+func (s *State) drop(o *Object) {
+	s.touchObject(o)
+	s.unindex(o)
+	delete(s.Objects, o.key())
+	for i := range o.Definition.Legs {
+		d := &o.Definition.Legs[i]
+		n := s.Nodes[d.Node]
+		if n == nil {
+			continue
+		}
+		if n.Flight != nil && n.Flight.Object == o.key() {
+			n.Flight, n.Compare = nil, true
+		}
+		if n.Episodes[Key(o.Kind, d.ID)] != nil {
+			n.Compare = true
+		}
+	}
+}
+
+func (s *State) foldDrift(at clock.Instant, ev event.Event) {
+	open := func(of event.SyncOf, drift string, d event.Drifted) {
+		kind, _ := of.Object()
+		n := s.node(of.Node)
+		e := &Episode{Node: of.Node, Kind: kind, Drift: drift, OpenedAt: at, ChangedAt: at, Drifted: d}
+		if r, there := s.legs[of.Node][place{kind, d.ID}]; there {
+			if o := s.Objects[r.object]; !o.Anonymous {
+				e.Name, e.Role = o.Name, r.role
+			}
+		}
+		n.Episodes[Key(kind, d.ID)] = e
+		s.Episodes++
+	}
+	switch ev := ev.(type) {
+	case event.DriftExtraneous:
+		open(ev.SyncOf, Extraneous, ev.Drifted)
+	case event.DriftMissing:
+		open(ev.SyncOf, Missing, ev.Drifted)
+	case event.DriftMismatched:
+		open(ev.SyncOf, Mismatched, ev.Drifted)
+	case event.DriftChanged:
+		kind, _ := ev.Object()
+		if e := s.node(ev.Node).Episodes[Key(kind, ev.ID)]; e != nil {
+			e.Drifted, e.ChangedAt, e.Decided = ev.Drifted, at, false
+			s.undecide(ev.Node, place{kind, ev.ID})
+		}
+	case event.DriftClosed:
+		for key, e := range s.node(ev.Node).Episodes { // order-free: names are unique
+			if e.Episode == ev.Episode {
+				delete(s.Nodes[ev.Node].Episodes, key)
+			}
+		}
+	}
+}
+
+// undecide forgets what an operator decided about something that is another now.
+func (s *State) undecide(node string, p place) {
+	if r, there := s.legs[node][p]; there {
+		if _, _, l := s.leg(r); l != nil {
+			l.Match = nil
+		}
+	}
+}
+
+// foldResolved notes a decision. What becomes of the object stands in an event of its own.
+func (s *State) foldResolved(at clock.Instant, ev event.DriftResolved) {
+	s.Resolutions = append(s.Resolutions, Resolution{DriftResolved: ev, At: at})
+	s.Resolutions = slices.Delete(s.Resolutions, 0, max(0, len(s.Resolutions)-MaxResolutions))
+	kind, _ := ev.Object()
+	n, p := s.node(ev.Node), place{kind, ev.ID}
+	if e := n.Episodes[Key(p.kind, p.id)]; e != nil {
+		e.Decided = true
+	}
+	if a := n.Adoption; a != nil {
+		a.Objects = slices.DeleteFunc(a.Objects, func(x event.NodeObject) bool { return x.Kind == kind && x.ID == ev.ID })
+	}
+	r, there := s.legs[ev.Node][p]
+	if !there && ev.Action == ActionDeleteNode {
+		d := nodeconfig.Leg{Role: nodeconfig.KindOf(kind).Roles[0], Node: ev.Node, ID: ev.ID, Config: ev.Actual}
+		s.bury(at, kind, &d, &Leg{Status: Pending, Match: &ev.ETag})
+	}
+	if !there {
+		return
+	}
+	_, _, l := s.leg(r)
+	switch ev.Action {
+	case ActionIngest:
+		if l.Acked != nil {
+			l.Acked.Observed, l.Acked.ETag = ev.Actual, ev.ETag
+		}
+		n.Compare = true
+	case ActionRepush, ActionDeleteNode:
+		l.Match, l.Status, l.RetryAt, l.Attempts, l.FailedSince, l.Code, l.Error = &ev.ETag, Pending, 0, 0, 0, "", ""
+	}
+}
+
+// touch notes which nodes an event may have made a difference for.
+func (s *State) touch(ev event.Event) {
+	switch ev := ev.(type) {
+	case event.DriftIgnored, event.DriftUnignored:
+		for name := range s.Nodes { // order-free: it fills a set
+			s.moved[name] = true
+		}
+	case event.OfNodes:
+		if sub := ev.On(); sub.Kind == event.KindNode {
+			s.moved[sub.Name] = true
+		} else {
+			s.touchObject(s.Objects[Key(sub.Kind, sub.Name)])
+		}
+	}
+}
+
+// touchObject notes the nodes of an object: its legs wait for one another.
+func (s *State) touchObject(o *Object) {
+	if o != nil {
+		for i := range o.Definition.Legs {
+			s.moved[o.Definition.Legs[i].Node] = true
+		}
+	}
+}
