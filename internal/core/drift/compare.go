@@ -13,9 +13,9 @@ import (
 	"github.com/steadyfleet/steady/internal/core/nodeconfig"
 )
 
-// AskAtOnce is how many objects that the server does not know are asked about one by one;
+// AdoptAbove is how many objects that the server does not know are asked about one by one;
 // more become one question.
-const AskAtOnce = 50
+const AdoptAbove = 50
 
 // comparison is one comparison of what a node has with what it should have.
 type comparison struct {
@@ -278,7 +278,7 @@ func (c *comparison) unknown(actual map[place]*Actual) {
 	switch {
 	case n.Adoption != nil && len(objects) == 0:
 		c.add(event.AdoptionClosed{OnNode: event.OnNode{Node: n.Name}, Reason: "the node has none of the objects any more, or the server knows them"})
-	case n.Adoption != nil || len(objects) > 0 && n.ComparedAt == 0 || len(objects) > AskAtOnce:
+	case n.Adoption != nil || len(objects) > 0 && n.ComparedAt == 0 || len(objects) > AdoptAbove:
 		if n.Adoption == nil || !slices.EqualFunc(n.Adoption.Objects, objects, func(a, b event.NodeObject) bool { return a.Kind == b.Kind && a.ID == b.ID && a.ETag == b.ETag }) {
 			c.add(event.AdoptionOpened{OnNode: event.OnNode{Node: n.Name}, Objects: objects})
 		}

@@ -398,3 +398,20 @@ const (
 func refuse(code, format string, args ...any) error {
 	return &Refusal{code, fmt.Sprintf(format, args...)}
 }
+
+// NamesIn lists the nodes that an entry, which was folded, may make a difference for.
+func (s *State) NamesIn(e *event.Entry) (out []string) {
+	for _, of := range event.About(e) {
+		if of.Kind == event.KindNode {
+			out = append(out, of.Name)
+		} else if o := s.Objects[Key(of.Kind, of.Name)]; o != nil {
+			for i := range o.Definition.Legs {
+				out = append(out, o.Definition.Legs[i].Node)
+			}
+		}
+	}
+	if e.Subject == (event.Subject{}) {
+		return slices.Sorted(maps.Keys(s.Nodes))
+	}
+	return out
+}

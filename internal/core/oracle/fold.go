@@ -69,6 +69,8 @@ func (f *Facts) Apply(e event.Entry, ev event.Event) error {
 		event.ResourceReported, event.EnrolRefused, event.VerifyFailed, event.SourceFailed, event.SourceRecovered, event.ExpiryWarned, event.ExpiryCleared,
 		event.OperatorTokenAdded, event.OperatorTokenUsed, event.OperatorTokenRevoked, event.StreamOpened, event.SafeModeEnded, event.LogCheckpoint, event.ManagedSet, event.ManagedRemoved, event.ManagedRequested, event.HostTuned, event.HostRetried:
 		// Nothing that is decided reads these.
+	case event.OfNodes:
+		// No rollout depends on nodes.
 	default:
 		return &UnknownError{ev.EventType()}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
+	"github.com/steadyfleet/steady/internal/core/drift"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/health"
 	"github.com/steadyfleet/steady/internal/core/managed"
@@ -39,14 +40,15 @@ type State struct {
 	Plan    *plan.State
 	Managed *managed.State
 	Health  *health.State
+	Nodes   *drift.State
 	folds   []Fold // in the order in which they read an entry and decide
 }
 
 // NewState returns the state before the first event. The folds of first come before
 // all others: the plan reads the documents that they find.
 func NewState(docs plan.Documents, first ...Fold) *State {
-	s := &State{Plan: plan.New(docs), Managed: managed.New(), Health: health.New()}
-	s.folds = append(first, healthFold{s}, managedFold{s}, &planFold{State: s, docs: docs})
+	s := &State{Plan: plan.New(docs), Managed: managed.New(), Health: health.New(), Nodes: drift.New()}
+	s.folds = append(first, healthFold{s}, managedFold{s}, nodesFold{s}, &planFold{State: s, docs: docs})
 	return s
 }
 
@@ -107,7 +109,7 @@ func (s *State) Record(host string, now clock.Instant, events ...event.Event) ([
 func (s *State) share(from Fold, entries []event.Entry) error {
 	for i := range entries {
 		for _, f := range s.folds {
-			if f == from {
+			if _, of := f.(nodesFold); f == from || event.IsOfNodes(entries[i].Type) != of {
 				continue
 			}
 			if err := f.Apply(entries[i]); err != nil {
@@ -160,7 +162,7 @@ func (s *State) Restore(raw []byte) error {
 	}
 	for _, f := range s.folds {
 		part, ok := parts[f.Name()]
-		if !ok {
+		if _, young := f.(nodesFold); !ok && !young { // a snapshot from before there were nodes has nothing of them
 			return fmt.Errorf("%w: it has no %s", ErrOtherFolds, f.Name())
 		}
 		if err := f.Restore(part); err != nil {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/drift"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/health"
 	"github.com/steadyfleet/steady/internal/core/managed"
@@ -96,4 +97,41 @@ func (f healthFold) Restore(raw json.RawMessage) error {
 	err := json.Unmarshal(raw, &h)
 	f.State.Health = health.Restore(h)
 	return err
+}
+
+// nodesFold is what the server keeps of nodes. No other fold reads its events, and it reads
+// no others.
+type nodesFold struct{ *State }
+
+func (f nodesFold) Name() string                       { return "nodes" }
+func (f nodesFold) Apply(e event.Entry) error          { return f.Nodes.Apply(e) }
+func (f nodesFold) Due() clock.Instant                 { return f.Nodes.Due() }
+func (f nodesFold) Snapshot() (json.RawMessage, error) { return json.Marshal(f.Nodes) }
+
+func (f nodesFold) Next(now clock.Instant) ([]event.Entry, error) {
+	return nodeEntries(f.Nodes.Next(now), now)
+}
+
+func (f nodesFold) Restore(raw json.RawMessage) error {
+	var n *drift.State
+	if len(raw) > 0 {
+		if err := json.Unmarshal(raw, &n); err != nil {
+			return err
+		}
+	}
+	f.State.Nodes = drift.Restore(n)
+	return nil
+}
+
+// nodeEntries makes entries of events that the fold of nodes decided, and has folded.
+func nodeEntries(events []event.OfNodes, now clock.Instant) ([]event.Entry, error) {
+	entries := make([]event.Entry, 0, len(events))
+	for _, ev := range events {
+		e, err := event.NewEntry(now, ev.On(), ev)
+		if err != nil {
+			return nil, err
+		}
+		entries = append(entries, e)
+	}
+	return entries, nil
 }

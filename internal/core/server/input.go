@@ -6,6 +6,7 @@ import (
 
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
+	"github.com/steadyfleet/steady/internal/core/drift"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/host"
@@ -74,6 +75,11 @@ type Operator struct {
 	Decide func(s *plan.State, now clock.Instant) ([]event.Entry, error)
 }
 
+// Nodes is what a node reports, or an operator decides about nodes.
+type Nodes struct {
+	Decide func(s *drift.State, now clock.Instant) ([]event.OfNodes, error)
+}
+
 // Expiries records news of what ends or fills up.
 type Expiries struct{ Items []warning.Item }
 
@@ -94,7 +100,7 @@ func (e *UnsureError) Error() string { return e.Reason }
 
 // Refused reports whether an error of Step left the state as it was.
 func Refused(err error) bool {
-	return is[*plan.ReportError](err) || is[*plan.VerbError](err) || is[*plan.ClaimRefusedError](err) || is[*UnsureError](err) || is[*SetBack](err) || errors.Is(err, ErrMoved)
+	return is[*plan.ReportError](err) || is[*plan.VerbError](err) || is[*plan.ClaimRefusedError](err) || is[*UnsureError](err) || is[*SetBack](err) || is[*drift.Refusal](err) || errors.Is(err, ErrMoved)
 }
 
 func is[E error](err error) bool {
@@ -193,6 +199,14 @@ func (in Operator) step(s *Server, t *Turn) error {
 	}
 	s.pace.urgent = true
 	return nil
+}
+
+func (in Nodes) step(s *Server, t *Turn) error {
+	events, err := in.Decide(s.State.Nodes, t.Now)
+	if err != nil {
+		return err
+	}
+	return t.add(nodeEntries(events, t.Now))
 }
 
 func (in Expiries) step(s *Server, t *Turn) error {

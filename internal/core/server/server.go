@@ -161,7 +161,9 @@ func (s *Server) Step(t *Turn, in Input) error {
 	}
 	before := len(t.Events)
 	err := in.step(s, t)
-	s.pace.dirty = s.pace.dirty || len(t.Events) > before
+	if _, ofNodes := in.(Nodes); !ofNodes { // which follow their own due times
+		s.pace.dirty = s.pace.dirty || len(t.Events) > before
+	}
 	return err
 }
 

@@ -2,6 +2,7 @@ package server
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
@@ -114,6 +115,8 @@ type Publication struct {
 	// Hosts whose views changed; with All it is every host.
 	Hosts []string
 	All   bool
+	// Nodes that something was decided for, or may be asked for something else.
+	Nodes []string
 }
 
 // Committed says what has to be published after a commit, the public part first: a host
@@ -133,6 +136,10 @@ func (s *Server) Committed(entries []event.Entry, signed uint64, t Time) (p Publ
 		if !reopened && entries[i].Type == (event.SafeModeEnded{}).EventType() {
 			s.safe.end(t.Now)
 		}
+		if event.IsOfNodes(entries[i].Type) {
+			p.Nodes = append(p.Nodes, s.State.Nodes.NamesIn(&entries[i])...)
+			continue
+		}
 		name := entries[i].Host()
 		if name == "" || seen[name] || s.Plan.Hosts[name] == nil {
 			continue
@@ -144,6 +151,8 @@ func (s *Server) Committed(entries []event.Entry, signed uint64, t Time) (p Publ
 	if p.All {
 		p.Hosts = s.Plan.HostNames()
 	}
+	slices.Sort(p.Nodes)
+	p.Nodes = slices.Compact(p.Nodes)
 	return p
 }
 
