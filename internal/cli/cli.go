@@ -19,6 +19,7 @@ import (
 	"github.com/steadyfleet/steady/internal/cli/agentcmd"
 	"github.com/steadyfleet/steady/internal/cli/apply"
 	"github.com/steadyfleet/steady/internal/cli/command"
+	"github.com/steadyfleet/steady/internal/cli/devices"
 	"github.com/steadyfleet/steady/internal/cli/exit"
 	"github.com/steadyfleet/steady/internal/cli/keys"
 	"github.com/steadyfleet/steady/internal/cli/operate"
@@ -95,6 +96,8 @@ func (a *app) root() *cobra.Command {
 	root.AddCommand(apply.Verbs(a.Env)...)
 	root.AddCommand(workspaces.Verbs(a.Env, a.imageLock())...)
 	root.AddCommand(a.StreamVerbs()...)
+	root.AddCommand(devices.Node(a.Env), devices.Drift(a.Env))
+	root.AddCommand(devices.Objects(a.Env)...)
 	strict(root)
 	return root
 }

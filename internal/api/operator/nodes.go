@@ -110,8 +110,22 @@ func (c *Client) Node(ctx context.Context, name string) (n drift.NodeDetail, err
 	return n, c.get(ctx, "/nodes/"+url.PathEscape(name), nil, &n)
 }
 
-// OperateNode reconciles, retires or dismisses the adoption of a node.
-func (c *Client) OperateNode(ctx context.Context, verb, name, reason string) error {
+// ReconcileNode has a node be read and compared now.
+func (c *Client) ReconcileNode(ctx context.Context, name string) error {
+	return c.operateNode(ctx, "reconcile", name, "")
+}
+
+// DismissAdoption makes each object that waits to be adopted an episode of drift.
+func (c *Client) DismissAdoption(ctx context.Context, name, reason string) error {
+	return c.operateNode(ctx, "dismiss", name, reason)
+}
+
+// RetireNode ends the identity of a node.
+func (c *Client) RetireNode(ctx context.Context, name, reason string) error {
+	return c.operateNode(ctx, "retire", name, reason)
+}
+
+func (c *Client) operateNode(ctx context.Context, verb, name, reason string) error {
 	return c.post(ctx, "/nodes/"+url.PathEscape(name)+"/"+verb, Verb{Reason: reason}, nil)
 }
 
