@@ -3,7 +3,7 @@ import type { Meaning, Reference } from "./api";
 import { call } from "./request";
 
 // Kind is what a status word is said of: a part of the server's reference.
-export type Kind = Exclude<keyof Reference, "eventTypes"> | "other";
+export type Kind = Exclude<keyof Reference, "eventTypes" | "policyFields"> | "other";
 
 // eventTypes are those of the log's records, in order.
 export const eventTypes = signal<string[]>([]);
@@ -12,7 +12,7 @@ const reference = signal<Map<string, Meaning>>(new Map());
 
 // learn asks the server what every status word means.
 export async function learn(): Promise<void> {
-  const { eventTypes: types, ...answer }: Partial<Reference> = await call("reference").catch(() => ({}));
+  const { eventTypes: types, policyFields: _, ...answer }: Partial<Reference> = await call("reference").catch(() => ({}));
   eventTypes.value = types ?? [];
   reference.value = new Map(Object.entries(answer).flatMap(([kind, list]) => ((list ?? []) as Meaning[]).map((m) => [`${kind} ${m.word}`, m])));
 }
