@@ -299,3 +299,21 @@ func TestBackoff(t *testing.T) {
 		}
 	}
 }
+
+// TestS34WhatWasComesBack: a change by hand that undoes the node's own is one.
+func TestS34WhatWasComesBack(t *testing.T) {
+	drv := &counting{items: map[string]json.RawMessage{}, applied: map[uint64]int{}}
+	d := open(t, t.TempDir(), drv, writeFile)
+	if err := d.observe(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	d.apply(t.Context(), &Apply{Op: 1, Term: 1, Kind: "flow", ID: "a", Config: json.RawMessage(`{}`)})
+	if err := d.observe(t.Context()); err != nil || d.foreign() != 0 {
+		t.Errorf("the node's own change is somebody else's, %v", err)
+	}
+	d.apply(t.Context(), &Apply{Op: 2, Term: 1, Kind: "flow", ID: "b", Config: json.RawMessage(`{}`)})
+	delete(drv.items, "b")
+	if s := d.snapshot(t.Context()); len(s.Objects) != 1 || d.foreign() != 1 {
+		t.Errorf("after a change by hand the snapshot is %+v", s)
+	}
+}
