@@ -81,8 +81,8 @@ func (r *Rules) setKey(path []string) (string, bool) {
 // Ignores reports whether a field is none that is compared or pushed.
 func (r *Rules) Ignores(field string) bool { return anyMatches(r.Ignored, split(field)) }
 
-// IsSecret reports whether a field is one whose value never leaves the node.
-func (r *Rules) IsSecret(field string) bool { return anyMatches(r.Secrets, split(field)) }
+// Withholds reports whether a field is one whose value never leaves the node.
+func (r *Rules) Withholds(field string) bool { return anyMatches(r.Secrets, split(field)) }
 
 // With returns the rules with more fields ignored.
 func (r *Rules) With(ignored []string) *Rules {
