@@ -3,6 +3,7 @@ package nodeconfig
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -97,14 +98,11 @@ func (r *Rules) CheckSecrets(config json.RawMessage) error {
 	if err != nil {
 		return err
 	}
-	r.walk(nil, v, func(path []string, v any) {
-		s, isText := v.(string)
-		if !isText || s == "" || strings.HasPrefix(s, KeyedPrefix) || err != nil {
-			return
-		}
-		if anyMatches(r.Secrets, path) || secret.Likely(path[len(path)-1], s) {
+	r.secrets(nil, v, func(path []string, v any, named bool) any {
+		if s, isText := v.(string); err == nil && (named || isText && s != "" && len(path) > 0 && secret.Likely(path[len(path)-1], s)) {
 			err = fmt.Errorf(`field %s is a secret, which must not leave the node: store it there with steady node secret NAME and write {"%s": "NAME"} in its place`, join(path), SecretRef)
 		}
+		return v
 	})
 	return err
 }
@@ -116,18 +114,48 @@ func (r *Rules) Redacted(config json.RawMessage) (json.RawMessage, bool) {
 	if err != nil {
 		return json.RawMessage("{}"), true
 	}
-	var fields [][]string
-	r.walk(nil, v, func(path []string, v any) {
-		s, isText := v.(string)
-		m, isObject := v.(map[string]any)
-		if anyMatches(r.Secrets, path) && (!isText || s != "" && !strings.HasPrefix(s, KeyedPrefix)) && (!isObject || !isSecretRef(m)) {
-			fields = append(fields, path)
+	found := false
+	v = r.secrets(nil, v, func(_ []string, v any, named bool) any {
+		if !named {
+			return v
 		}
+		found = true
+		return KeyedPrefix + "withheld"
 	})
-	for _, path := range fields {
-		v, _ = r.put(nil, v, path, KeyedPrefix+"withheld", true)
+	return encode(v), found
+}
+
+// secrets returns v with every value that is neither a digest nor a reference replaced by
+// what put returns for it; named says that a rule names it. It goes into lists as well.
+func (r *Rules) secrets(path []string, v any, put func(path []string, v any, named bool) any) any {
+	step := func(s string) []string { return append(slices.Clip(path), s) }
+	switch v := v.(type) {
+	case map[string]any:
+		if isSecretRef(v) {
+			return v
+		}
+		for _, k := range slices.Sorted(maps.Keys(v)) {
+			v[k] = r.secrets(step(k), v[k], put)
+		}
+		return v
+	case []any:
+		ids, is := r.identities(path, v)
+		for i := range v {
+			id := strconv.Itoa(i)
+			if is {
+				id = ids[i]
+			}
+			v[i] = r.secrets(step(id), v[i], put)
+		}
+		return v
+	case string:
+		if v == "" || strings.HasPrefix(v, KeyedPrefix) {
+			return v
+		}
+	case nil:
+		return v
 	}
-	return encode(v), len(fields) > 0
+	return put(path, v, anyMatches(r.Secrets, path))
 }
 
 // Pushed is what is pushed for a config: the fields that are ignored are those that the
