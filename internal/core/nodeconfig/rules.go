@@ -3,14 +3,12 @@ package nodeconfig
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/steadyfleet/steady/internal/core/diff"
-	"github.com/steadyfleet/steady/internal/core/secret"
 )
 
 // Rules say of the objects of one collection what is no difference, for compare and for push
@@ -94,15 +92,11 @@ func (r *Rules) With(ignored []string) *Rules {
 
 // CheckSecrets refuses a config with a secret in it, and names the field, never the value.
 func (r *Rules) CheckSecrets(config json.RawMessage) error {
-	v, err := Decode(config)
-	if err != nil {
-		return err
-	}
-	r.secrets(nil, v, func(path []string, v any, named bool) any {
-		if s, isText := v.(string); err == nil && (named || isText && s != "" && len(path) > 0 && secret.Likely(path[len(path)-1], s)) {
-			err = fmt.Errorf(`field %s is a secret, which must not leave the node: store it there with steady node secret NAME and write {"%s": "NAME"} in its place`, join(path), SecretRef)
+	_, err := r.Replace(config, func(path []string, v any) (any, error) {
+		if withheld(v) || !r.IsSecret(path, v) {
+			return v, nil
 		}
-		return v
+		return nil, fmt.Errorf(`field %s is a secret, which must not leave the node: store it there with steady node secret NAME and write {"%s": "NAME"} in its place`, join(path), SecretRef)
 	})
 	return err
 }
@@ -110,52 +104,25 @@ func (r *Rules) CheckSecrets(config json.RawMessage) error {
 // Redacted returns a config with every secret that the node left in it withheld, and
 // whether there was one.
 func (r *Rules) Redacted(config json.RawMessage) (json.RawMessage, bool) {
-	v, err := Decode(config)
+	found := false
+	out, err := r.Replace(config, func(path []string, v any) (any, error) {
+		if v == nil || v == "" || withheld(v) || !anyMatches(r.Secrets, path) {
+			return v, nil
+		}
+		found = true
+		return KeyedPrefix + "withheld", nil
+	})
 	if err != nil {
 		return json.RawMessage("{}"), true
 	}
-	found := false
-	v = r.secrets(nil, v, func(_ []string, v any, named bool) any {
-		if !named {
-			return v
-		}
-		found = true
-		return KeyedPrefix + "withheld"
-	})
-	return encode(v), found
+	return out, found
 }
 
-// secrets returns v with every value that is neither a digest nor a reference replaced by
-// what put returns for it; named says that a rule names it. It goes into lists as well.
-func (r *Rules) secrets(path []string, v any, put func(path []string, v any, named bool) any) any {
-	step := func(s string) []string { return append(slices.Clip(path), s) }
-	switch v := v.(type) {
-	case map[string]any:
-		if isSecretRef(v) {
-			return v
-		}
-		for _, k := range slices.Sorted(maps.Keys(v)) {
-			v[k] = r.secrets(step(k), v[k], put)
-		}
-		return v
-	case []any:
-		ids, is := r.identities(path, v)
-		for i := range v {
-			id := strconv.Itoa(i)
-			if is {
-				id = ids[i]
-			}
-			v[i] = r.secrets(step(id), v[i], put)
-		}
-		return v
-	case string:
-		if v == "" || strings.HasPrefix(v, KeyedPrefix) {
-			return v
-		}
-	case nil:
-		return v
-	}
-	return put(path, v, anyMatches(r.Secrets, path))
+// withheld reports whether a value stands for a secret without being it.
+func withheld(v any) bool {
+	s, _ := v.(string)
+	_, refers := ReferenceOf(v)
+	return refers || strings.HasPrefix(s, KeyedPrefix)
 }
 
 // Pushed is what is pushed for a config: the fields that are ignored are those that the
