@@ -248,7 +248,12 @@ func (s *State) succeed(o *Object, d *nodeconfig.Leg, r legRef, base string) {
 	tomb, at, was := s.leg(r)
 	l := o.Legs[d.Role]
 	if base == "" {
-		l.Acked, l.Match, l.Unknown = was.Acked, was.Match, was.Unknown
+		l.Match, l.Unknown = was.Match, was.Unknown
+		if was.Acked != nil {
+			acked := *was.Acked
+			acked.Version = 0 // of another object
+			l.Acked = &acked
+		}
 	}
 	if was.Status == Pushing {
 		l.Status = Pushing
