@@ -56,11 +56,16 @@ func (in Resolve) decide(s *State, by By, _ clock.Instant) ([]event.OfNodes, err
 	case len(in.Fields) > 0 && in.Action != ActionRepush:
 		return nil, refuse(CodeInvalid, "single fields are chosen for a repush alone")
 	}
-	r := resolving{s: s, in: in, by: by, kind: e.Kind, role: e.Role, ev: event.DriftResolved{SyncOf: event.Sync(e.Node, e.Kind, cmp.Or(e.Name, e.ID), e.Role), Episode: e.Episode, Resolution: in.Resolution,
-		Action: in.Action, Drift: e.Drift, ID: e.ID, Name: e.Name, Fields: in.Fields, ETag: e.ETag, Actual: e.Actual, Actor: by.Actor, Reason: by.Reason}}
-	if e.Name != "" {
-		r.o = s.Objects[Key(e.Kind, e.Name)]
+	ref := s.legs[e.Node][place{e.Kind, e.ID}]
+	o, _, _ := s.leg(ref)
+	if o != nil && o.Anonymous {
+		o = nil
 	}
+	if (o == nil) != (e.Name == "") || o != nil && (o.Name != e.Name || ref.role != e.Role) {
+		return nil, refuse(CodeConflict, "the server was told something else of the object since; node %s is being compared again", e.Node)
+	}
+	r := resolving{s: s, in: in, o: o, by: by, kind: e.Kind, role: e.Role, ev: event.DriftResolved{SyncOf: event.Sync(e.Node, e.Kind, cmp.Or(e.Name, e.ID), e.Role), Episode: e.Episode, Resolution: in.Resolution,
+		Action: in.Action, Drift: e.Drift, ID: e.ID, Name: e.Name, Fields: in.Fields, ETag: e.ETag, Actual: e.Actual, Actor: by.Actor, Reason: by.Reason}}
 	return r.decide()
 }
 
@@ -155,7 +160,7 @@ func (r *resolving) adopted() (nodeconfig.Definition, string, error) {
 	if err != nil {
 		return d, "", refuse(CodeInvalid, "%v; choose another name with --as", err)
 	}
-	return d, name, nil
+	return d, name, r.s.free(r.kind, name, &d)
 }
 
 // NameFor makes a name of what a device calls an object.
@@ -277,6 +282,9 @@ func (in Undo) decide(s *State, by By, _ clock.Instant) ([]event.OfNodes, error)
 	kind, _ := was.Object()
 	name := cmp.Or(was.Name, NameFor(was.ID))
 	o := s.Objects[Key(kind, name)]
+	if was.Before == nil && (o == nil || o.place(&nodeconfig.Leg{Node: was.Node, ID: was.ID}) == nil) {
+		o = nil // another one of that name
+	}
 	undone := event.ResolutionUndone{SyncOf: was.SyncOf, Resolution: in.Resolution, Actor: by.Actor, Reason: by.Reason}
 	set := event.ConfigSet{Object: event.Object{Kind: kind, Name: name}, Version: 1, Origin: event.OriginUndo, Actor: by.Actor, Reason: by.Reason}
 	if o != nil {
@@ -294,10 +302,13 @@ func (in Undo) decide(s *State, by By, _ clock.Instant) ([]event.OfNodes, error)
 		if was.Drift == Missing { // else it would be created again
 			set.Base = event.BaseDefined
 		}
-		return []event.OfNodes{set, undone}, nil
+		return []event.OfNodes{set, undone}, s.free(kind, name, &set.Definition)
 	case was.Action == ActionRepush && o != nil && len(was.Actual) > 0:
 		back, err := r.set(was.Actual)
 		back.Origin = event.OriginUndo
+		if err == nil {
+			err = s.free(kind, name, &back.Definition)
+		}
 		return []event.OfNodes{back, undone}, err
 	case was.Action == ActionDeleteNode && len(was.Actual) > 0:
 		return r.recreate(was, set, undone)
@@ -308,14 +319,13 @@ func (in Undo) decide(s *State, by By, _ clock.Instant) ([]event.OfNodes, error)
 // recreate gives a node back what was deleted there, as it was.
 func (r *resolving) recreate(was Resolution, set event.ConfigSet, undone event.ResolutionUndone) ([]event.OfNodes, error) {
 	if was.Before != nil {
-		set.Definition = *was.Before
-		set.Definition.Legs = slices.Clone(set.Definition.Legs)
-		for i := range set.Definition.Legs {
-			if set.Definition.Legs[i].Role == r.role {
-				set.Definition.Legs[i].Config = was.Actual
-			}
+		r.o = &Object{Kind: set.Kind, Name: set.Name, Definition: *was.Before}
+		back, err := r.set(was.Actual)
+		if err != nil {
+			return nil, err
 		}
-		return []event.OfNodes{set, undone}, nil
+		set.Definition = back.Definition
+		return []event.OfNodes{set, undone}, r.s.free(set.Kind, set.Name, &set.Definition)
 	}
 	d, name, err := r.adopted()
 	if err != nil {

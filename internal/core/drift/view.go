@@ -376,7 +376,7 @@ func table(rules *nodeconfig.Rules, acked, desired, actual json.RawMessage, diff
 	}
 	out := []Field{}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		f := Field{Field: name, Acknowledged: value(0, name), Desired: value(1, name), Actual: value(2, name), Ignored: rules.Ignores(name), Secret: rules.IsSecret(name)}
+		f := Field{Field: name, Acknowledged: value(0, name), Desired: value(1, name), Actual: value(2, name), Ignored: rules.Ignores(name), Secret: rules.Withholds(name)}
 		if i := slices.IndexFunc(differences, func(d diff.Difference) bool { return d.Field == name }); i >= 0 {
 			f.Cause = differences[i].Cause
 		}
