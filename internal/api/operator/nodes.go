@@ -46,7 +46,7 @@ type Resume struct {
 
 // Adopt names the objects of a node that are ingested; none is all that wait for it.
 type Adopt struct {
-	Objects []drift.Place `json:"objects,omitempty" maxItems:"10000"`
+	Objects []drift.ObjectRef `json:"objects,omitempty" maxItems:"10000"`
 	Reason  string        `json:"reason,omitempty" maxLength:"1000" doc:"Why, for the log"`
 }
 
