@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/steadyfleet/steady/internal/core/diff"
-	"github.com/steadyfleet/steady/internal/core/secret"
 )
 
 // Rules say of the objects of one collection what is no difference, for compare and for push
@@ -96,18 +95,11 @@ func (r *Rules) With(ignored []string) *Rules {
 
 // CheckSecrets refuses a config with a secret in it, and names the field, never the value.
 func (r *Rules) CheckSecrets(config json.RawMessage) error {
-	v, err := Decode(config)
-	if err != nil {
-		return err
-	}
-	r.walk(nil, v, func(path []string, v any) {
-		s, isText := v.(string)
-		if !isText || s == "" || strings.HasPrefix(s, KeyedPrefix) || err != nil {
-			return
+	_, err := r.Replace(config, func(path []string, v any) (any, error) {
+		if withheld(v) || !r.IsSecret(path, v) {
+			return v, nil
 		}
-		if anyMatches(r.Secrets, path) || secret.Likely(path[len(path)-1], s) {
-			err = fmt.Errorf(`field %s is a secret, which must not leave the node: store it there with steady node secret NAME and write {"%s": "NAME"} in its place`, join(path), SecretRef)
-		}
+		return nil, fmt.Errorf(`field %s is a secret, which must not leave the node: store it there with steady node secret NAME and write {"%s": "NAME"} in its place`, join(path), SecretRef)
 	})
 	return err
 }
@@ -115,22 +107,25 @@ func (r *Rules) CheckSecrets(config json.RawMessage) error {
 // Redacted returns a config with every secret that the node left in it withheld, and
 // whether there was one.
 func (r *Rules) Redacted(config json.RawMessage) (json.RawMessage, bool) {
-	v, err := Decode(config)
+	found := false
+	out, err := r.Replace(config, func(path []string, v any) (any, error) {
+		if v == nil || v == "" || withheld(v) || !anyMatches(r.Secrets, path) {
+			return v, nil
+		}
+		found = true
+		return KeyedPrefix + "withheld", nil
+	})
 	if err != nil {
 		return json.RawMessage("{}"), true
 	}
-	var fields [][]string
-	r.walk(nil, v, func(path []string, v any) {
-		s, isText := v.(string)
-		m, isObject := v.(map[string]any)
-		if anyMatches(r.Secrets, path) && (!isText || s != "" && !strings.HasPrefix(s, KeyedPrefix)) && (!isObject || !isSecretRef(m)) {
-			fields = append(fields, path)
-		}
-	})
-	for _, path := range fields {
-		v, _ = r.put(nil, v, path, KeyedPrefix+"withheld", true)
-	}
-	return encode(v), len(fields) > 0
+	return out, found
+}
+
+// withheld reports whether a value stands for a secret without being it.
+func withheld(v any) bool {
+	s, _ := v.(string)
+	_, refers := ReferenceOf(v)
+	return refers || strings.HasPrefix(s, KeyedPrefix)
 }
 
 // Pushed is what is pushed for a config: the fields that are ignored are those that the
