@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"github.com/steadyfleet/steady/internal/core/drift"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/gate"
 	"github.com/steadyfleet/steady/internal/core/health"
@@ -20,6 +21,9 @@ type Reference struct {
 	Presences []prose.Meaning `json:"presences"`
 	Health    []prose.Meaning `json:"health"`
 	Resources []prose.Meaning `json:"resources"`
+	Nodes     []prose.Meaning `json:"nodes"` // the ones that need somebody first
+	Legs      []prose.Meaning `json:"legs"`  // how far the parts of flows, tunnels and documents are pushed
+	Drift     []prose.Meaning `json:"drift"` // of nodes, by kind
 	// Gates are in the order in which they are asked. Means says when one blocks, Next who
 	// clears it.
 	Gates []prose.Meaning `json:"gates"`
@@ -31,7 +35,8 @@ type Reference struct {
 
 // NewReference is of this version.
 func NewReference() Reference {
-	r := Reference{Rollouts: rollout.StatusMeanings, Waves: rollout.WaveMeanings, Members: rollout.MemberMeanings, Health: health.Meanings, Resources: spec.Meanings, Gates: gate.Meanings(), EventTypes: event.Types(), PolicyFields: replay.PolicyFields()}
+	r := Reference{Rollouts: rollout.StatusMeanings, Waves: rollout.WaveMeanings, Members: rollout.MemberMeanings, Health: health.Meanings, Resources: spec.Meanings,
+		Nodes: drift.NodeMeanings, Legs: drift.LegMeanings, Drift: drift.DriftMeanings, Gates: gate.Meanings(), EventTypes: event.Types(), PolicyFields: replay.PolicyFields()}
 	for _, p := range plan.Presences {
 		r.Presences = append(r.Presences, prose.Meaning{Word: string(p.Presence), Means: p.Means, Next: p.Waves})
 	}

@@ -1,7 +1,7 @@
 // Made from the description of the operator API (OpenAPI); go test ./internal/api -run TestTypesOfTheUI -rewrite makes it again.
 
 export interface Adopt {
-  objects?: ObjectID[] | null;
+  objects?: ObjectRef[] | null;
   reason?: string;
 }
 
@@ -700,16 +700,16 @@ export interface ObjectDetail {
   version: number;
 }
 
-export interface ObjectID {
-  id: string;
-  kind: string;
-}
-
 export interface ObjectPreview {
   definition: Definition;
   legs: LegPreview[] | null;
   new: boolean;
   ports: string[] | null;
+}
+
+export interface ObjectRef {
+  id: string;
+  kind: string;
 }
 
 export interface ObjectRow {
@@ -871,11 +871,14 @@ export interface RebootAnswer {
 }
 
 export interface Reference {
+  drift: Meaning[] | null;
   eventTypes: string[] | null;
   gates: Meaning[] | null;
   health: Meaning[] | null;
   hosts: Meaning[] | null;
+  legs: Meaning[] | null;
   members: Meaning[] | null;
+  nodes: Meaning[] | null;
   policyFields: string[] | null;
   presences: Meaning[] | null;
   resources: Meaning[] | null;
@@ -934,6 +937,7 @@ export interface Resolution {
   flow_id?: string;
   id: string;
   leg?: string;
+  local?: boolean;
   name: string;
   node_id: string;
   reason: string;
