@@ -245,6 +245,7 @@ export interface Field {
   desired: string | null;
   field: string;
   ignored?: boolean;
+  rule?: string;
   secret?: boolean;
 }
 
@@ -482,6 +483,12 @@ export interface Item {
   used?: number;
 }
 
+export interface Kind {
+  modes: Mode[] | null;
+  name: string;
+  roles: string[] | null;
+}
+
 export interface Leg {
   config: unknown;
   id?: string;
@@ -591,6 +598,11 @@ export interface MetricsChoice {
   gpu?: boolean;
   host?: boolean;
   workspaces?: boolean;
+}
+
+export interface Mode {
+  name: string;
+  roles: string[] | null;
 }
 
 export interface NewForecast {
@@ -876,6 +888,7 @@ export interface Reference {
   gates: Meaning[] | null;
   health: Meaning[] | null;
   hosts: Meaning[] | null;
+  kinds: Kind[] | null;
   legs: Meaning[] | null;
   members: Meaning[] | null;
   nodes: Meaning[] | null;

@@ -17,10 +17,18 @@ function put(doc: Document | undefined, name: string, value: unknown): Document 
 // filled is a document without the objects in it that say nothing.
 export const filled = (doc: Document) => Object.fromEntries(Object.entries(doc).filter(([, v]) => json(v) !== "{}"));
 
+// step is a name as a step of a path.
+export const step = (name: string) => name.replaceAll("~", "~0").replaceAll("/", "~1");
+
+// idOf is the id of the element for a field in another one: no id has a space.
+const idOf = (id: string, name: string) => `${id}-${name.replace(/[^\w-]/g, (c) => `_${c.charCodeAt(0)}`)}`;
+
 const lines = (text: string) => text.split("\n").filter((l) => l !== "");
 
 interface Input {
   id: string;
+  path: string; // of its steps, as the server names a field
+  wrong: Record<string, string>; // what the server says of fields, by path
   label: string;
   schema: Schema;
   value: unknown;
@@ -28,13 +36,13 @@ interface Input {
 }
 
 // Form edits a document by its schema. What is nested too deeply for it is text in it.
-export function Form({ schema, doc, set, id, skip = [] }: { schema: Schema; doc: Document; set: (doc: Document) => void; id: string; skip?: string[] }) {
+export function Form({ schema, doc, set, id, skip = [], wrong = {} }: { schema: Schema; doc: Document; set: (doc: Document) => void; id: string; skip?: string[]; wrong?: Record<string, string> }) {
   const names = (schema["x-order"] ?? []).filter((n) => !skip.includes(n));
   const [began] = useState(doc); // a field stays where it is while it is typed
   const first = names.filter((n, i) => i < shown || began[n] !== undefined);
   const rest = names.filter((n) => !first.includes(n));
   const field = (n: string) => (
-    <Field key={n} id={`${id}-${n}`} label={n} schema={schema.properties![n]!} value={doc[n]} set={(v) => set(put(doc, n, v) ?? {})} />
+    <Field key={n} id={idOf(id, n)} path={step(n)} wrong={wrong} label={n} schema={schema.properties![n]!} value={doc[n]} set={(v) => set(put(doc, n, v) ?? {})} />
   );
   return (
     <div class="form">
@@ -53,25 +61,28 @@ function Field(f: Input) {
   return (
     <div class="field">
       <label for={f.id}>{f.label}</label>
-      {s.type === "boolean"
+      {s.type === "boolean" && !s.enum
         ? <input id={f.id} type="checkbox" checked={value === true} onInput={(e) => f.set(e.currentTarget.checked || undefined)} aria-describedby={`${f.id}-hint`} />
         : s.enum
-          ? <select id={f.id} value={(value as string) ?? ""} onChange={(e) => f.set(e.currentTarget.value || undefined)} aria-describedby={`${f.id}-hint`}>
+          ? <select id={f.id} value={value === undefined ? "" : String(value)} onChange={(e) => f.set(chosen(s, e.currentTarget.value))} aria-describedby={`${f.id}-hint`}>
               {["", ...s.enum].map((o) => <option key={o} value={o}>{o || "default"}</option>)}
             </select>
           : <Text {...f} />}
       <p id={`${f.id}-hint`} class="dim">{hint}</p>
+      {f.wrong[f.path] && <p role="alert" class="error">{f.wrong[f.path]}</p>}
     </div>
   );
 }
 
-function Nested({ id, label, schema, value, set }: Input) {
+const chosen = (s: Schema, text: string) => (text === "" ? undefined : s.type === "boolean" ? text === "true" : text);
+
+function Nested({ id, path, wrong, label, schema, value, set }: Input) {
   const doc = value as Document | undefined;
   return (
     <details class="nested" open={doc !== undefined}>
       <summary>{label} {schema.description && <span class="dim">{schema.description}</span>}</summary>
       {(schema["x-order"] ?? []).map((n) => (
-        <Field key={n} id={`${id}-${n}`} label={n} schema={schema.properties![n]!} value={doc?.[n]} set={(v) => set(put(doc, n, v))} />
+        <Field key={n} id={idOf(id, n)} path={`${path}/${step(n)}`} wrong={wrong} label={n} schema={schema.properties![n]!} value={doc?.[n]} set={(v) => set(put(doc, n, v))} />
       ))}
     </details>
   );
@@ -96,6 +107,10 @@ function read(s: Schema, text: string): unknown {
     if (!/^-?\d+$/.test(text.trim())) throw new Error("expected a whole number");
     return Number(text);
   }
+  if (s.type === "number") {
+    if (!Number.isFinite(Number(text))) throw new Error("expected a number");
+    return Number(text);
+  }
   if (s.type === "array" && isText(s)) return lines(text);
   if (mapped(s)) {
     return Object.fromEntries(lines(text).map((l) => {
@@ -110,7 +125,7 @@ function read(s: Schema, text: string): unknown {
 }
 
 // Text is a value that is typed. What cannot be read stays as it is typed, and says so.
-function Text({ id, schema, value, set }: Input) {
+function Text({ id, schema, value, set }: Pick<Input, "id" | "schema" | "value" | "set">) {
   const [text, setText] = useState(written(schema, value));
   const [wrong, setWrong] = useState("");
   useEffect(() => {
@@ -132,7 +147,7 @@ function Text({ id, schema, value, set }: Input) {
     }
   };
   const common = { id, value: text, onInput: type, "aria-describedby": `${id}-hint`, "aria-invalid": wrong ? true : undefined, spellcheck: false };
-  const long = (schema.type !== "string" && schema.type !== "integer") || id.endsWith("-inline");
+  const long = !["string", "integer", "number"].includes(schema.type) || id.endsWith("-inline");
   return (
     <>
       {long ? <textarea {...common} rows={Math.min(12, Math.max(2, text.split("\n").length))} /> : <input {...common} inputMode={schema.type === "integer" ? "numeric" : "text"} />}
@@ -142,13 +157,13 @@ function Text({ id, schema, value, set }: Input) {
 }
 
 // Source is the same document as text.
-export function Source({ id, doc, set }: { id: string; doc: Document; set: (doc: Document) => void }) {
+export function Source({ id, doc, set, reads = "steady apply reads the same, as YAML or JSON" }: { id: string; doc: Document; set: (doc: Document) => void; reads?: string }) {
   const schema = { type: "object" } as Schema;
   return (
     <div class="field">
       <label for={id}>The same as text (JSON)</label>
-      <Text id={id} label="" schema={schema} value={doc} set={(v) => v !== undefined && set(v as Document)} />
-      <p id={`${id}-hint`} class="dim">steady apply reads the same, as YAML or JSON</p>
+      <Text id={id} schema={schema} value={doc} set={(v) => v !== undefined && set(v as Document)} />
+      <p id={`${id}-hint`} class="dim">{reads}</p>
     </div>
   );
 }
