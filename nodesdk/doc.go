@@ -4,7 +4,7 @@
 // after the other, remembers what it applied, keeps secrets on the node, and reports changes
 // that somebody else made.
 //
-// It imports nothing but the standard library and a WebSocket client, and no type of another
-// package of this module is in its signatures. Messages of the protocol are described in
+// Outside this module it needs a WebSocket client and golang.org/x/sys alone, and no type of
+// another package of this module is in its signatures. Messages of the protocol are described in
 // messages.go; their JSON Schema is Schema.
 package nodesdk

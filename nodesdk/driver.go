@@ -96,6 +96,7 @@ type Confirmer interface {
 	// ApplyUnconfirmed is Apply, of which the device takes back what is not confirmed within
 	// the time.
 	ApplyUnconfirmed(ctx context.Context, op Op, within time.Duration) error
+	// Confirm keeps what was applied. It succeeds where nothing is to be confirmed.
 	Confirm(ctx context.Context) error
 }
 

@@ -84,8 +84,13 @@ type Hello struct {
 
 // SignedHello is what a node signs.
 func SignedHello(c Challenge, node string, key, exporter []byte) []byte {
+	return framed("steady/node-hello/v1", []byte(c.Fleet), []byte(node), key, c.Nonce, exporter)
+}
+
+// framed is parts, each with its length, after what they are for.
+func framed(domain string, parts ...[]byte) []byte {
 	var out []byte
-	for _, part := range [][]byte{[]byte("steady/node-hello/v1"), []byte(c.Fleet), []byte(node), key, c.Nonce, exporter} {
+	for _, part := range append([][]byte{[]byte(domain)}, parts...) {
 		out = append(out, byte(len(part)>>8), byte(len(part)))
 		out = append(out, part...)
 	}
@@ -266,7 +271,12 @@ type Effect struct {
 // accepts both until then.
 type NextKey struct {
 	Key []byte `json:"key"`
-	// Proof is the new key's signature over the old one, so that nobody announces a key that
-	// they do not have.
+	// Proof is the new key's signature over SignedNextKey, so that nobody announces a key
+	// that they do not have.
 	Proof []byte `json:"proof"`
+}
+
+// SignedNextKey is what a node's next key signs: the key that it takes the place of.
+func SignedNextKey(node string, key, next []byte) []byte {
+	return framed("steady/node-next-key/v1", []byte(node), key, next)
 }

@@ -1,0 +1,304 @@
+package nodesdk
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/steadyfleet/steady/internal/core/nodeconfig"
+)
+
+// Codes of what a node refuses by itself.
+const (
+	codeStaleTerm  = "stale-term"      // of an operation: the server is an older one
+	codeStaleOp    = "stale-operation" // a newer one was done, or another one has its number
+	codeKind       = "unknown-kind"
+	codeMalformed  = "malformed"
+	codeSecret     = "secret-missing"
+	codeUnreadable = "unreadable" // the device cannot be read
+	codeState      = "node-state" // the node cannot write what it has to remember
+	codeDevice     = "device"     // the device answered with an error
+)
+
+// confirmWithin is how long a device waits for a change to be confirmed.
+const confirmWithin = time.Minute
+
+// operation is one that is being applied.
+type operation struct {
+	*Apply
+	rec   *record
+	hash  string // of what is asked
+	was   *object
+	want  string // ETag of what is wanted, empty for nothing
+	fresh json.RawMessage
+}
+
+// apply does an operation. It is not cut short when the session ends.
+func (d *device) apply(ctx context.Context, a *Apply) *Applied {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	out := d.applyLocked(context.WithoutCancel(ctx), a)
+	out.Op, out.Generation, out.Error = a.Op, d.st.ops.Generation, d.st.clean(out.Error)
+	if err := d.st.saveVault(); err != nil {
+		d.log.Error("secrets are not durable", "error", err)
+		return &Applied{Op: a.Op, Outcome: OutcomeUnknown, Code: codeState, Error: "the node cannot write its state", Generation: out.Generation}
+	}
+	if out.Object != nil {
+		out.Effect = d.probeNow(ctx, out.Object)
+	}
+	return out
+}
+
+func refused(o Outcome, code, text string) *Applied {
+	return &Applied{Outcome: o, Code: code, Error: text}
+}
+
+func (d *device) applyLocked(ctx context.Context, a *Apply) *Applied {
+	rules := d.rules[a.Kind]
+	switch {
+	case a.Term < d.st.ops.Term:
+		return refused(OutcomeFailed, codeStaleTerm, fmt.Sprintf("the server is of term %d, the node has seen %d", a.Term, d.st.ops.Term))
+	case rules == nil:
+		return refused(OutcomeInvalid, codeKind, fmt.Sprintf("the node has no objects of kind %q", a.Kind))
+	case nodeconfig.CheckID(a.ID) != nil || a.Op == 0:
+		return refused(OutcomeInvalid, codeMalformed, "the operation has no number, or no usable id")
+	}
+	op := &operation{Apply: a}
+	if !a.Delete {
+		config, err := nodeconfig.Canonical(a.Config)
+		if err != nil {
+			return refused(OutcomeInvalid, codeMalformed, err.Error())
+		}
+		op.fresh = config
+	}
+	op.hash = hash(a.Kind, a.ID, a.Delete, op.fresh)
+	op.rec = d.st.ops.Records[keyOf(a.Kind, a.ID)]
+	if op.rec == nil {
+		op.rec = &record{}
+	}
+	var err error
+	if op.was, err = d.read(ctx, a.Kind, a.ID); err != nil {
+		return refused(OutcomeFailed, codeUnreadable, err.Error())
+	}
+	if a.Op == op.rec.Op && op.hash == op.rec.Hash {
+		return &Applied{Outcome: OutcomeAlready, Object: d.message(op.was)}
+	}
+	if a.Op <= op.rec.Op {
+		return &Applied{Outcome: OutcomeConflict, Code: codeStaleOp, Object: d.message(op.was),
+			Error: fmt.Sprintf("operation %d of the object was done already, and this one is number %d", op.rec.Op, a.Op)}
+	}
+	if out := d.wanted(op, rules); out != nil {
+		return out
+	}
+	return d.change(ctx, op)
+}
+
+// wanted works out what the device is to have.
+func (d *device) wanted(op *operation, rules *nodeconfig.Rules) *Applied {
+	if op.Delete {
+		return nil
+	}
+	config, err := d.resolve(op.fresh, rules)
+	if err != nil {
+		code := codeState
+		if missing := (*missingError)(nil); errors.As(err, &missing) {
+			code = codeSecret
+		}
+		return refused(OutcomeInvalid, code, err.Error())
+	}
+	if op.was != nil {
+		config = rules.Pushed(config, op.was.item.Config)
+	}
+	want, err := d.object(Item{Kind: op.Kind, ID: op.ID, Config: config})
+	if err != nil {
+		return refused(OutcomeInvalid, codeMalformed, err.Error())
+	}
+	op.fresh, op.want = config, want.etag
+	return nil
+}
+
+// change has the driver make an object what is wanted.
+func (d *device) change(ctx context.Context, op *operation) *Applied {
+	was := op.was.etagOf()
+	if was == op.want {
+		if err := d.done(op); err != nil {
+			return refused(OutcomeUnknown, codeState, err.Error())
+		}
+		return &Applied{Outcome: OutcomeAlready, Object: d.message(op.was)}
+	}
+	if was != op.IfMatch {
+		return &Applied{Outcome: OutcomeConflict, Object: d.message(op.was)}
+	}
+	rec := d.st.record(keyOf(op.Kind, op.ID))
+	op.rec = rec
+	rec.Begun = &intent{Op: op.Op, Term: op.Term, Hash: op.hash, Was: was, Want: op.want}
+	d.st.ops.Term = max(d.st.ops.Term, op.Term)
+	if err := errors.Join(d.st.saveVault(), d.st.saveOps()); err != nil {
+		rec.Begun = nil
+		return refused(OutcomeFailed, codeState, err.Error())
+	}
+	change := Op{Number: op.Op, Kind: op.Kind, ID: op.ID, Delete: op.Delete, Config: op.fresh}
+	if op.was != nil {
+		item := op.was.item
+		change.Was = &item
+	}
+	applyErr := d.push(ctx, change)
+	after, readErr := d.read(ctx, op.Kind, op.ID)
+	out := d.outcome(op, applyErr, after, readErr)
+	if readErr == nil {
+		d.own(keyOf(op.Kind, op.ID), after)
+	}
+	var err error
+	switch out.Outcome {
+	case OutcomeApplied:
+		err = d.done(op)
+	case OutcomeUnknown: // stays begun, until a snapshot shows what came of it
+		err = d.st.saveOps()
+	default:
+		rec.Begun = nil
+		err = d.st.saveOps()
+	}
+	if err != nil {
+		return refused(OutcomeUnknown, codeState, err.Error())
+	}
+	out.Object = d.message(after)
+	return out
+}
+
+// push calls the driver.
+func (d *device) push(ctx context.Context, op Op) error {
+	ctx, cancel := context.WithTimeout(ctx, d.cfg.Timeout)
+	defer cancel()
+	c, confirms := d.cfg.Driver.(Confirmer)
+	if !confirms {
+		return d.guard("Apply", func() error { return d.cfg.Driver.Apply(ctx, op) })
+	}
+	if err := d.guard("ApplyUnconfirmed", func() error { return c.ApplyUnconfirmed(ctx, op, confirmWithin) }); err != nil {
+		return err
+	}
+	// Only what can be read back is confirmed: the device takes the rest back by itself.
+	after, err := d.read(ctx, op.Kind, op.ID)
+	if err == nil && (after == nil) != op.Delete {
+		err = errors.New("the change is not there, so it is not confirmed")
+	}
+	if err != nil {
+		return err
+	}
+	return d.guard("Confirm", func() error { return c.Confirm(ctx) })
+}
+
+// outcome judges by what the device has after the driver's answer.
+func (d *device) outcome(op *operation, applyErr error, after *object, readErr error) *Applied {
+	now, was := after.etagOf(), op.was.etagOf()
+	var invalid *InvalidError
+	switch {
+	case readErr != nil && applyErr == nil:
+		return refused(OutcomeUnknown, codeUnreadable, readErr.Error())
+	case readErr != nil:
+		return refused(OutcomeUnknown, codeDevice, applyErr.Error()+"; then it could not be read: "+readErr.Error())
+	case applyErr == nil && op.Delete == (after == nil):
+		return &Applied{Outcome: OutcomeApplied}
+	case applyErr == nil && now == was:
+		return refused(OutcomeFailed, codeDevice, "the device accepted the change, and has what it had before")
+	case applyErr == nil:
+		return refused(OutcomeUnknown, codeDevice, "the device accepted the change, and has something else")
+	case errors.Is(applyErr, ErrConflict):
+		return refused(OutcomeConflict, "", "")
+	case errors.As(applyErr, &invalid) && now == was:
+		code := invalid.Code
+		if code == "" {
+			code = "invalid"
+		}
+		return refused(OutcomeInvalid, code, applyErr.Error())
+	case now == op.want && !d.confirms():
+		return &Applied{Outcome: OutcomeApplied}
+	case now == was:
+		return refused(OutcomeFailed, codeDevice, applyErr.Error())
+	}
+	return refused(OutcomeUnknown, codeDevice, applyErr.Error())
+}
+
+// done makes it durable that an operation was applied.
+func (d *device) done(op *operation) error {
+	rec := d.st.record(keyOf(op.Kind, op.ID))
+	*rec = record{Op: op.Op, Term: op.Term, Hash: op.hash}
+	d.st.ops.Op, d.st.ops.Term = max(d.st.ops.Op, op.Op), max(d.st.ops.Term, op.Term)
+	return d.st.saveOps()
+}
+
+// finish judges operations of which the outcome is not known by what the device has: those
+// in the middle of which the process ended, and those whose outcome could not be read.
+func (d *device) finish(have map[string]*object) error {
+	changed := false
+	for key, rec := range d.st.ops.Records {
+		if rec.Begun == nil {
+			continue
+		}
+		b, now := rec.Begun, have[key].etagOf()
+		switch {
+		case now == b.Want && !d.confirmed():
+			continue // until the device confirms it or took it back
+		case now == b.Want:
+			*rec = record{Op: b.Op, Term: b.Term, Hash: b.Hash}
+			d.st.ops.Op = max(d.st.ops.Op, b.Op)
+		default: // before, or something else: the server is shown what there is
+			rec.Begun = nil
+		}
+		changed = true
+	}
+	if !changed {
+		return nil
+	}
+	return d.st.saveOps()
+}
+
+func (d *device) confirms() bool { _, is := d.cfg.Driver.(Confirmer); return is }
+
+// confirmed confirms what the device has, where it would take it back.
+func (d *device) confirmed() bool {
+	c, is := d.cfg.Driver.(Confirmer)
+	if !is {
+		return true
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), d.cfg.Timeout)
+	defer cancel()
+	return d.guard("Confirm", func() error { return c.Confirm(ctx) }) == nil
+}
+
+// validate asks the device whether it would accept an object.
+func (d *device) validate(ctx context.Context, v *Validate) *Validated {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	problem := func(err error) *Validated {
+		return &Validated{Supported: true, Problems: []Problem{{Message: d.st.clean(err.Error())}}}
+	}
+	rules := d.rules[v.Kind]
+	if rules == nil {
+		return problem(fmt.Errorf("the node has no objects of kind %q", v.Kind))
+	}
+	val, can := d.cfg.Driver.(Validator)
+	config, err := d.resolve(v.Config, rules)
+	if err != nil {
+		return problem(err)
+	}
+	if !can {
+		return &Validated{}
+	}
+	ctx, cancel := context.WithTimeout(ctx, d.cfg.Timeout)
+	defer cancel()
+	var problems []Problem
+	err = d.guard("Validate", func() (err error) {
+		problems, err = val.Validate(ctx, Item{Kind: v.Kind, ID: v.ID, Config: config})
+		return err
+	})
+	if err != nil {
+		d.log.Warn("the device cannot be asked whether it accepts an object", "error", d.st.clean(err.Error()))
+		return &Validated{}
+	}
+	for i := range problems {
+		problems[i].Field, problems[i].Message = d.st.clean(problems[i].Field), d.st.clean(problems[i].Message)
+	}
+	return &Validated{Supported: true, Problems: problems}
+}

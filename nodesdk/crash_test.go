@@ -1,0 +1,301 @@
+package nodesdk
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// counting is a device in memory that counts how often each operation reaches it.
+type counting struct {
+	items   map[string]json.RawMessage
+	applied map[uint64]int
+	fail    error // what Apply returns
+	half    bool  // and whether it did it before
+}
+
+func (c *counting) Snapshot(context.Context) (State, error) {
+	s := State{Complete: true}
+	for _, id := range slices.Sorted(maps.Keys(c.items)) {
+		s.Items = append(s.Items, Item{Kind: "flow", ID: id, Config: c.items[id]})
+	}
+	return s, nil
+}
+
+func (c *counting) Apply(_ context.Context, op Op) error {
+	c.applied[op.Number]++
+	if c.fail != nil && !c.half {
+		return c.fail
+	}
+	if op.Delete {
+		delete(c.items, op.ID)
+	} else {
+		c.items[op.ID] = op.Config
+	}
+	return c.fail
+}
+
+func (c *counting) Normalize(it Item) Item { return it }
+
+// crash is the panic that stands for the end of the process.
+type crash struct{}
+
+func crashed(f func()) (is bool) {
+	defer func() {
+		if r := recover(); r != nil {
+			if _, is = r.(crash); !is {
+				panic(r)
+			}
+		}
+	}()
+	f()
+	return false
+}
+
+func open(t interface{ Fatal(...any) }, dir string, drv Driver, write func(string, []byte) error) *device {
+	st, err := openStore(dir, write)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := &Config{Driver: drv, Timeout: time.Minute, Log: slog.New(slog.DiscardHandler),
+		Collections: []Collection{{Kind: "flow", Secrets: []string{"key"}, Ignored: []string{"seen"}, Sets: map[string]string{"hosts": ""}}}}
+	return newDevice(cfg, st)
+}
+
+// TestS34CrashAtEveryWrite: wherever the process ends while it applies an operation, the
+// next one knows what came of it: asked again, the operation is done once, and the device
+// has what was wanted.
+func TestS34CrashAtEveryWrite(t *testing.T) {
+	base := t.TempDir()
+	rapid.Check(t, func(t *rapid.T) {
+		dir, err := os.MkdirTemp(base, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer os.RemoveAll(dir)
+		drv := &counting{items: map[string]json.RawMessage{}, applied: map[uint64]int{}}
+		crashAt, after := -1, false
+		write := func(path string, raw []byte) error {
+			if crashAt == 0 && !after {
+				panic(crash{})
+			}
+			err := writeFile(path, raw)
+			if crashAt == 0 {
+				panic(crash{})
+			}
+			crashAt--
+			return err
+		}
+		d := open(t, dir, drv, write)
+		_ = d.observe(t.Context())
+		var number uint64
+		for range rapid.IntRange(1, 6).Draw(t, "operations") {
+			number++
+			id := rapid.SampledFrom([]string{"a", "b"}).Draw(t, "id")
+			a := &Apply{Op: number, Term: 1, Kind: "flow", ID: id, Delete: rapid.Bool().Draw(t, "delete")}
+			if !a.Delete {
+				a.Config = json.RawMessage(fmt.Sprintf(`{"key":"hush-hush %d","port":%d}`, rapid.IntRange(0, 2).Draw(t, "key"), number))
+			}
+			have, err := d.read(t.Context(), "flow", id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			a.IfMatch = have.etagOf()
+			crashAt, after = rapid.IntRange(0, 4).Draw(t, "crash at write"), rapid.Bool().Draw(t, "after it")
+			var got *Applied
+			if crashed(func() { got = d.apply(t.Context(), a) }) {
+				crashAt = -1
+				if err := d.st.close(); err != nil {
+					t.Fatal(err)
+				}
+				d = open(t, dir, drv, write)
+				if err := d.observe(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				if rec := d.st.ops.Records[keyOf("flow", id)]; rec != nil && rec.Begun != nil {
+					t.Fatalf("after the start operation %d is neither done nor not", number)
+				}
+				got = d.apply(t.Context(), a)
+			}
+			crashAt = -1
+			if got.Outcome != OutcomeApplied && got.Outcome != OutcomeAlready {
+				t.Fatalf("operation %d ended as %+v", number, got)
+			}
+			if now, is := drv.items[id]; is == a.Delete || is && string(mustCanonical(t, now)) != string(mustCanonical(t, a.Config)) {
+				t.Fatalf("after operation %d the device has %s", number, now)
+			}
+			if n := drv.applied[number]; n > 1 || d.st.ops.Op != number {
+				t.Fatalf("operation %d reached the device %d times, the newest applied is said to be %d", number, n, d.st.ops.Op)
+			}
+			d = reopened(t, d, dir, drv, write)
+		}
+		if err := d.st.close(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// reopened is the device after a start, whose state is the same as before.
+func reopened(t *rapid.T, d *device, dir string, drv Driver, write func(string, []byte) error) *device {
+	if err := d.st.close(); err != nil {
+		t.Fatal(err)
+	}
+	again := open(t, dir, drv, write)
+	again.raw, again.have = d.raw, d.have
+	if !reflect.DeepEqual(again.st.ops, d.st.ops) || !reflect.DeepEqual(again.st.id, d.st.id) {
+		t.Fatalf("the state is %+v, and after a start %+v", d.st.ops, again.st.ops)
+	}
+	for digest, e := range d.st.vault.Entries {
+		if got := again.st.vault.Entries[digest]; got == nil || string(got.Value) != string(e.Value) {
+			t.Fatal("a secret was lost")
+		}
+	}
+	return again
+}
+
+func mustCanonical(t interface{ Fatal(...any) }, raw json.RawMessage) json.RawMessage {
+	var v any
+	if err := json.Unmarshal(raw, &v); err != nil {
+		t.Fatal(err)
+	}
+	out, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// TestETag: it depends on what is compared, and on secrets, and on nothing else.
+func TestETag(t *testing.T) {
+	d := open(t, t.TempDir(), &counting{items: map[string]json.RawMessage{}}, writeFile)
+	of := func(config string) string {
+		o, err := d.object(Item{Kind: "flow", ID: "a", Config: json.RawMessage(config)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return o.etag
+	}
+	base := of(`{"port":1,"hosts":["x","y"],"key":"hush-hush","seen":1}`)
+	for config, same := range map[string]bool{
+		` {"key":"hush-hush", "hosts":["y","x"],"seen":2,"port":1.0,"none":null}`: true,
+		`{"port":1,"hosts":["x","y"],"key":"hush-hush!","seen":1}`:                false,
+		`{"port":2,"hosts":["x","y"],"key":"hush-hush","seen":1}`:                 false,
+		`{"port":1,"hosts":["x"],"key":"hush-hush","seen":1}`:                     false,
+		`{"port":1,"hosts":["x","y"],"key":"hush-hush","seen":1,"more":{}}`:       false,
+	} {
+		if got := of(config); (got == base) != same {
+			t.Errorf("%s: the ETag is the same: %v", config, got == base)
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		m := rapid.MapOf(rapid.StringMatching(`[a-z/~]{1,3}`), rapid.SampledFrom([]any{1, "a", true, []any{1, "x"}, map[string]any{"n": 1}, "hush-hush"})).Draw(t, "config")
+		raw, err := json.Marshal(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		indented, err := json.MarshalIndent(m, " ", "  ")
+		if err != nil || of(string(raw)) != of(string(indented)) {
+			t.Fatalf("%s in another form has another ETag, %v", raw, err)
+		}
+		m["another"] = "field"
+		more, err := json.Marshal(m)
+		if err != nil || of(string(raw)) == of(string(more)) {
+			t.Fatalf("%s with a field more has the same ETag, %v", raw, err)
+		}
+	})
+}
+
+// TestOutcome: what came of an operation is judged by what the device has, not by its answer.
+func TestOutcome(t *testing.T) {
+	for name, c := range map[string]struct {
+		fail error
+		half bool
+		want Outcome
+	}{
+		"done":                          {nil, false, OutcomeApplied},
+		"refused":                       {&InvalidError{Code: "port-in-use", Problems: []Problem{{"port", "hush-hush is busy"}}}, false, OutcomeInvalid},
+		"moved":                         {ErrConflict, false, OutcomeConflict},
+		"failed":                        {errors.New("the device is busy"), false, OutcomeFailed},
+		"done with an error":            {errors.New("timeout"), true, OutcomeApplied},
+		"refused and done all the same": {&InvalidError{}, true, OutcomeApplied},
+	} {
+		drv := &counting{items: map[string]json.RawMessage{}, applied: map[uint64]int{}, fail: c.fail, half: c.half}
+		d := open(t, t.TempDir(), drv, writeFile)
+		got := d.apply(t.Context(), &Apply{Op: 1, Term: 1, Kind: "flow", ID: "a", Config: json.RawMessage(`{"key":"hush-hush"}`)})
+		if got.Outcome != c.want || (got.Object != nil) != (c.want == OutcomeApplied) {
+			t.Errorf("%s: %+v", name, got)
+		}
+		if name == "refused" && (got.Error != "port: [secret of the node] is busy" || got.Code != "port-in-use") {
+			t.Errorf("the error is %q", got.Error)
+		}
+	}
+}
+
+// TestStateThatCannotBeWritten: nothing is done that could not be remembered.
+func TestStateThatCannotBeWritten(t *testing.T) {
+	drv := &counting{items: map[string]json.RawMessage{}, applied: map[uint64]int{}}
+	var full error
+	d := open(t, t.TempDir(), drv, func(path string, raw []byte) error {
+		if full != nil && filepath.Base(path) == fileOps {
+			return full
+		}
+		return writeFile(path, raw)
+	})
+	full = errors.New("no space left on device")
+	a := &Apply{Op: 1, Term: 1, Kind: "flow", ID: "a", Config: json.RawMessage(`{}`)}
+	if got := d.apply(t.Context(), a); got.Outcome != OutcomeFailed || got.Code != codeState || drv.applied[1] != 0 {
+		t.Errorf("%+v, and it reached the device %d times", got, drv.applied[1])
+	}
+	full = nil
+	if got := d.apply(t.Context(), a); got.Outcome != OutcomeApplied {
+		t.Errorf("then it is %+v", got)
+	}
+}
+
+func TestOneProcess(t *testing.T) {
+	dir := t.TempDir()
+	first, err := openStore(dir, writeFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := openStore(dir, writeFile); err == nil {
+		t.Error("two processes have one state")
+	}
+	if err := first.close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, fileOps), []byte(`{"form`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := openStore(dir, writeFile); err == nil {
+		t.Error("a state that cannot be read is one that is empty")
+	}
+}
+
+func TestBackoff(t *testing.T) {
+	final, later := &refusedError{Refused{Final: true}}, &refusedError{Refused{RetryAfter: 3000}}
+	for _, c := range []struct {
+		failures  int
+		err       error
+		low, high time.Duration
+	}{
+		{0, errors.New("x"), retryLeast / 2, retryLeast}, {3, errors.New("x"), 4 * retryLeast, 8 * retryLeast},
+		{1000, errors.New("x"), retryMost / 2, retryMost}, {0, final, finalLeast / 2, finalLeast}, {60, final, finalMost / 2, finalMost},
+		{7, later, 3 * time.Second, 4 * time.Second},
+	} {
+		if low, high := backoff(c.failures, c.err, 0), backoff(c.failures, c.err, 0.999999); low < c.low || high > c.high || low >= high {
+			t.Errorf("after %d failures (%v) it is %v to %v, expected %v to %v", c.failures, c.err, low, high, c.low, c.high)
+		}
+	}
+}
