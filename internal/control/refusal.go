@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/steadyfleet/steady/internal/core/access"
+	"github.com/steadyfleet/steady/internal/core/drift"
 	"github.com/steadyfleet/steady/internal/core/managed"
 	"github.com/steadyfleet/steady/internal/core/server"
 	"github.com/steadyfleet/steady/internal/wire"
@@ -14,6 +15,7 @@ func refusal(err error) error {
 	var decided *server.RefusedError
 	var token *access.Error
 	var layer *managed.Refusal
+	var nodes *drift.Refusal
 	switch {
 	case errors.As(err, &decided):
 		kinds := map[server.RefusalKind]error{server.Forbidden: wire.ErrForbidden, server.Conflict: wire.ErrConflict, server.Unknown: wire.ErrNotFound}
@@ -33,6 +35,17 @@ func refusal(err error) error {
 			kind = wire.ErrConflict
 		}
 		return &wire.Refusal{Kind: kind, Message: layer.Message}
+	case errors.As(err, &nodes):
+		kind := wire.ErrConflict // a port as well
+		switch nodes.Code {
+		case drift.CodeUnknown:
+			kind = wire.ErrNotFound
+		case drift.CodeInvalid:
+			kind = wire.ErrInvalid
+		case drift.CodeForbidden:
+			kind = wire.ErrForbidden
+		}
+		return &wire.Refusal{Kind: kind, Message: nodes.Message}
 	}
 	return err
 }
