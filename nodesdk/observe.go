@@ -28,9 +28,10 @@ type device struct {
 	mu sync.Mutex // one call of the driver at a time
 	st *store     // under mu
 	// What was there when the configuration was read last, under mu.
-	raw     string             // digest as the driver read it
-	have    map[string]*object // by key
-	problem string             // why it was not complete
+	observed bool
+	raw      string             // digest as the driver read it, empty if the node changed it since
+	have     map[string]*object // by key
+	problem  string             // why it was not complete
 
 	events struct { // what a session reports; under its own lock, so that no device delays it
 		sync.Mutex
@@ -82,11 +83,12 @@ func (d *device) instance() string {
 
 // observe reads the configuration and notices what somebody else changed.
 func (d *device) observe(ctx context.Context) error {
-	first := d.raw == "" && d.problem == ""
+	first := !d.observed
 	have, raw, device, err := d.readAll(ctx)
 	if ctx.Err() != nil { // stopped in the middle, which says nothing about the device
 		return ctx.Err()
 	}
+	d.observed = true
 	if err == nil {
 		err = d.st.saveVault()
 	}
@@ -168,6 +170,7 @@ func (d *device) unfinished() bool {
 
 // own notes a change that the node made itself, which is none by somebody else.
 func (d *device) own(key string, now *object) {
+	d.raw = "" // what it was may come back by somebody else's hand
 	before := wholeOf(d.have)
 	if now == nil {
 		delete(d.have, key)

@@ -54,8 +54,14 @@ func forms(v []byte) []string {
 	x := hex.EncodeToString(v)
 	escaped := url.QueryEscape(string(v))
 	out := []string{x, strings.ToUpper(x), escaped, strings.ReplaceAll(escaped, "+", "%20"), url.PathEscape(string(v))}
-	if quoted, err := json.Marshal(string(v)); err == nil {
-		out = append(out, string(quoted[1:len(quoted)-1]))
+	for _, html := range []bool{true, false} { // many programs leave <, > and & as they are
+		var b bytes.Buffer
+		e := json.NewEncoder(&b)
+		e.SetEscapeHTML(html)
+		if e.Encode(string(v)) == nil {
+			quoted := bytes.TrimSpace(b.Bytes())
+			out = append(out, string(quoted[1:len(quoted)-1]))
+		}
 	}
 	for _, enc := range []*base64.Encoding{base64.StdEncoding, base64.URLEncoding} {
 		for _, end := range []string{"", "\n"} {

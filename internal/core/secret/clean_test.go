@@ -39,4 +39,7 @@ func TestS39CleanLeavesNoForm(t *testing.T) {
 	if got, want := Clean("bad key hush-hush!", "key", []byte("hush-hush\n")), "bad key [secret key]!"; got != want {
 		t.Errorf("%q, expected %q", got, want)
 	}
+	if got, want := Clean(`{"a":"x\"&y long","b":"x\"\u0026y long"}`, "key", []byte(`x"&y long`)), `{"a":"[secret key]","b":"[secret key]"}`; got != want {
+		t.Errorf("%q, expected %q", got, want)
+	}
 }

@@ -1,0 +1,460 @@
+package file
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/steadyfleet/steady/internal/core/nodeconfig"
+	"github.com/steadyfleet/steady/internal/disk"
+	"github.com/steadyfleet/steady/nodesdk"
+)
+
+// Options say which file, and where in it the objects stand.
+type Options struct {
+	Path string
+	// Format is json, yaml or toml; by default what the file's name ends with.
+	Format string
+	// At is the path of the members of the document that leads to the objects, separated by
+	// slashes; empty is the document itself.
+	At string
+	// Kind of the objects: flow by default.
+	Kind string
+	// Identity is the member that names an object in a list. If it is empty, objects are
+	// members of a map, by name.
+	Identity string
+	// Validate is run on a candidate before it takes the file's place, Reload after that;
+	// {} in them is the file. The first refuses the change, the second takes it back.
+	Validate, Reload []string
+	// Timeout is that of one command: 10 s by default.
+	Timeout time.Duration
+}
+
+// Bounds and intervals.
+const (
+	maxFile        = 16 << 20
+	watchInterval  = 250 * time.Millisecond
+	quiet          = 100 * time.Millisecond // for which a file that others write stays as it is
+	attempts       = 5
+	defaultTimeout = 10 * time.Second
+)
+
+// Driver is a nodesdk.Driver.
+type Driver struct {
+	o        Options
+	at       []string
+	format   format
+	own      stamp // of the file as this driver wrote it
+	reloaded bool
+}
+
+// format edits documents of one syntax. An edit is of the object with an id among those at
+// a path; nil removes it. The document was parsed before.
+type format interface {
+	parse(raw []byte) (any, error)
+	edit(raw []byte, at []string, identity, id string, to map[string]any) ([]byte, error)
+}
+
+// New returns a driver of a file, which need not be there yet.
+func New(o Options) (*Driver, error) {
+	if o.Format == "" {
+		o.Format = strings.TrimPrefix(filepath.Ext(o.Path), ".")
+	}
+	formats := map[string]format{"json": jsonFormat{}, "yaml": yamlFormat{}, "yml": yamlFormat{}, "toml": tomlFormat{}}
+	f := formats[o.Format]
+	if f == nil || o.Path == "" {
+		return nil, fmt.Errorf("file %q of format %q: expected one of json, yaml, toml", o.Path, o.Format)
+	}
+	if o.Kind == "" {
+		o.Kind = nodeconfig.Flow
+	}
+	if o.Timeout <= 0 {
+		o.Timeout = defaultTimeout
+	}
+	d := &Driver{o: o, format: f, reloaded: len(o.Reload) == 0}
+	if o.At != "" {
+		d.at = strings.Split(strings.Trim(o.At, "/"), "/")
+	}
+	return d, nil
+}
+
+// content is a file as it was read.
+type content struct {
+	path    string // without links
+	raw     []byte
+	digest  [32]byte
+	doc     any
+	objects map[string]map[string]any
+}
+
+// Snapshot implements nodesdk.Driver. A file that is missing, being written, or does not
+// parse is an error, and never an empty configuration.
+func (d *Driver) Snapshot(ctx context.Context) (nodesdk.State, error) {
+	c, err := d.read(ctx)
+	if err != nil {
+		return nodesdk.State{}, err
+	}
+	if !d.reloaded { // a crash may have come between a change and its reload
+		if err := d.run(ctx, d.o.Reload, c.path); err != nil {
+			return nodesdk.State{}, fmt.Errorf("reload: %w", err)
+		}
+		d.reloaded = true
+	}
+	s := nodesdk.State{Complete: true}
+	for _, id := range slices.Sorted(maps.Keys(c.objects)) {
+		raw, err := json.Marshal(c.objects[id])
+		if err != nil {
+			return nodesdk.State{}, fmt.Errorf("object %s: %w", id, err)
+		}
+		s.Items = append(s.Items, nodesdk.Item{Kind: d.o.Kind, ID: id, Config: raw})
+	}
+	return s, nil
+}
+
+// Normalize implements nodesdk.Driver: an object's name is no part of its config.
+func (d *Driver) Normalize(it nodesdk.Item) nodesdk.Item {
+	if d.o.Identity == "" {
+		return it
+	}
+	v, err := nodeconfig.Decode(it.Config)
+	m, is := v.(map[string]any)
+	if err != nil || !is {
+		return it
+	}
+	if s, is := m[d.o.Identity].(string); !is || s != it.ID {
+		return it
+	}
+	delete(m, d.o.Identity)
+	raw, err := json.Marshal(m)
+	if err != nil {
+		return it
+	}
+	it.Config = raw
+	return it
+}
+
+// Apply implements nodesdk.Driver.
+func (d *Driver) Apply(ctx context.Context, op nodesdk.Op) error {
+	var to map[string]any
+	if !op.Delete {
+		v, err := nodeconfig.Decode(op.Config)
+		m, is := v.(map[string]any)
+		if err != nil || !is {
+			return &nodesdk.InvalidError{Problems: []nodesdk.Problem{{Message: "the config is no object"}}}
+		}
+		if name, there := m[d.o.Identity]; d.o.Identity != "" && there && name != op.ID {
+			return &nodesdk.InvalidError{Problems: []nodesdk.Problem{{Field: d.o.Identity, Message: "it is not the object's name"}}}
+		}
+		if d.o.Identity != "" {
+			m[d.o.Identity] = op.ID
+		}
+		to = m
+	}
+	for range attempts {
+		err := d.try(ctx, op, to)
+		if !errors.Is(err, errMoved) {
+			return err
+		}
+	}
+	return nodesdk.ErrConflict
+}
+
+// errMoved means that somebody wrote the file meanwhile.
+var errMoved = errors.New("the file changed meanwhile")
+
+func (d *Driver) try(ctx context.Context, op nodesdk.Op, to map[string]any) error {
+	c, err := d.read(ctx)
+	if err != nil {
+		return err
+	}
+	now, there := c.objects[op.ID]
+	switch {
+	case there != (op.Was != nil):
+		return nodesdk.ErrConflict
+	case !there && op.Delete:
+		return nil
+	case there:
+		raw, err := json.Marshal(now)
+		if err != nil {
+			return fmt.Errorf("object %s: %w", op.ID, err)
+		}
+		if same, err := d.same(op, raw); err != nil || !same {
+			return errors.Join(err, nodesdk.ErrConflict)
+		}
+	}
+	next, err := d.edited(c, op.ID, to)
+	if err != nil {
+		return err
+	}
+	if bytes.Equal(next, c.raw) {
+		return nil
+	}
+	return d.replace(ctx, c, next)
+}
+
+// same reports whether the file's object is the one that was read before the operation.
+func (d *Driver) same(op nodesdk.Op, raw json.RawMessage) (bool, error) {
+	now, err := nodeconfig.Canonical(d.Normalize(nodesdk.Item{Kind: op.Kind, ID: op.ID, Config: raw}).Config)
+	if err != nil {
+		return false, err
+	}
+	was, err := nodeconfig.Canonical(op.Was.Config)
+	return bytes.Equal(now, was), err
+}
+
+// edited is the file with one object changed. What the edit made is parsed again: the
+// object has to be what was asked, and all else as it was.
+func (d *Driver) edited(c *content, id string, to map[string]any) ([]byte, error) {
+	next, err := d.format.edit(c.raw, d.at, d.o.Identity, id, to)
+	if err != nil {
+		return nil, fmt.Errorf("the object cannot be edited by itself in %s: %w", c.path, err)
+	}
+	doc, err := d.format.parse(next)
+	if err != nil {
+		return nil, fmt.Errorf("the object cannot be edited by itself in %s: the file would not parse", c.path)
+	}
+	objects, err := d.objects(doc)
+	if err != nil {
+		return nil, err
+	}
+	want := maps.Clone(c.objects)
+	if to == nil {
+		delete(want, id)
+	} else {
+		want[id] = to
+	}
+	if !sameJSON(objects, want) || !sameJSON(without(doc, d.at), without(c.doc, d.at)) {
+		return nil, fmt.Errorf("the object cannot be edited by itself in %s: other parts of the file depend on it, or the format has no such value", c.path)
+	}
+	return next, nil
+}
+
+// replace puts a file in the place of the one that was read, if it still is that one.
+func (d *Driver) replace(ctx context.Context, c *content, next []byte) error {
+	info, err := os.Stat(c.path)
+	if err != nil {
+		return fmt.Errorf("read the file: %w", err)
+	}
+	err = disk.ReplaceWith(c.path, next, info.Mode().Perm(), func(name string) error {
+		if owner, is := info.Sys().(*syscall.Stat_t); is {
+			if err := os.Chown(name, int(owner.Uid), int(owner.Gid)); err != nil {
+				return fmt.Errorf("keep the owner of the file: %w", err)
+			}
+		}
+		if err := d.run(ctx, d.o.Validate, name); err != nil {
+			return &nodesdk.InvalidError{Code: "invalid", Problems: []nodesdk.Problem{{Message: strings.ReplaceAll(err.Error(), name, c.path)}}}
+		}
+		now, err := os.ReadFile(c.path)
+		if err != nil || sha256.Sum256(now) != c.digest {
+			return errMoved
+		}
+		written, err := os.Stat(name)
+		if err == nil {
+			d.own = stampOf(written)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if err = d.run(ctx, d.o.Reload, c.path); err == nil {
+		return nil
+	}
+	return d.takeBack(ctx, c, next, fmt.Errorf("reload: %w", err))
+}
+
+// takeBack restores the file as it was before a change that could not be loaded.
+func (d *Driver) takeBack(ctx context.Context, c *content, next []byte, cause error) error {
+	ctx = context.WithoutCancel(ctx)
+	now, err := os.ReadFile(c.path)
+	if err != nil || !bytes.Equal(now, next) {
+		return fmt.Errorf("%w; the file changed meanwhile and is left as it is", cause)
+	}
+	info, err := os.Stat(c.path)
+	if err != nil {
+		return errors.Join(cause, err)
+	}
+	err = disk.ReplaceWith(c.path, c.raw, info.Mode().Perm(), func(name string) error {
+		if owner, is := info.Sys().(*syscall.Stat_t); is {
+			return os.Chown(name, int(owner.Uid), int(owner.Gid))
+		}
+		return nil
+	})
+	if err == nil {
+		err = d.run(ctx, d.o.Reload, c.path)
+	}
+	return errors.Join(cause, err)
+}
+
+// read reads the file when it is whole: it does not change while it is read, nor was it
+// changed by somebody else a moment ago.
+func (d *Driver) read(ctx context.Context) (*content, error) {
+	path, err := filepath.EvalSymlinks(d.o.Path)
+	if err != nil {
+		return nil, fmt.Errorf("read the file: %w", err)
+	}
+	for {
+		info, err := os.Stat(path)
+		if err != nil {
+			return nil, fmt.Errorf("read the file: %w", err)
+		}
+		if !info.Mode().IsRegular() || info.Size() > maxFile {
+			return nil, fmt.Errorf("%s is no regular file of at most %d bytes", path, maxFile)
+		}
+		raw, err := os.ReadFile(path)
+		if err != nil {
+			return nil, fmt.Errorf("read the file: %w", err)
+		}
+		age := time.Since(info.ModTime())
+		after, err := os.Stat(path)
+		if err != nil {
+			return nil, fmt.Errorf("read the file: %w", err)
+		}
+		if stampOf(after) == stampOf(info) && int64(len(raw)) == info.Size() && (age < 0 || age >= quiet || d.own == stampOf(info)) {
+			return d.parsed(path, raw)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("%s is being written: %w", path, ctx.Err())
+		case <-time.After(quiet / 2):
+		}
+	}
+}
+
+func (d *Driver) parsed(path string, raw []byte) (*content, error) {
+	c := &content{path: path, raw: raw, digest: sha256.Sum256(raw)}
+	if len(bytes.TrimSpace(raw)) == 0 {
+		return nil, fmt.Errorf("%s is empty", path)
+	}
+	var err error
+	if c.doc, err = d.format.parse(raw); err != nil {
+		return nil, fmt.Errorf("%s does not parse: %w", path, err)
+	}
+	if c.objects, err = d.objects(c.doc); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return c, nil
+}
+
+// objects lists those of a document.
+func (d *Driver) objects(doc any) (map[string]map[string]any, error) {
+	for i, step := range d.at {
+		m, is := doc.(map[string]any)
+		if !is || m[step] == nil {
+			return nil, fmt.Errorf("nothing stands at %s", strings.Join(d.at[:i+1], "/"))
+		}
+		doc = m[step]
+	}
+	out := map[string]map[string]any{}
+	if d.o.Identity == "" {
+		m, is := doc.(map[string]any)
+		if !is {
+			return nil, fmt.Errorf("no map stands at %q", d.o.At)
+		}
+		for id, v := range m {
+			if out[id], is = v.(map[string]any); !is {
+				return nil, fmt.Errorf("%q at %q is no object", id, d.o.At)
+			}
+		}
+		return out, nil
+	}
+	list, is := doc.([]any)
+	if !is {
+		return nil, fmt.Errorf("no list stands at %q", d.o.At)
+	}
+	for i, v := range list {
+		m, is := v.(map[string]any)
+		id, named := m[d.o.Identity].(string)
+		if !is || !named {
+			return nil, fmt.Errorf("element %d at %q has no member %q that names it", i, d.o.At, d.o.Identity)
+		}
+		if out[id] != nil {
+			return nil, fmt.Errorf("%q stands at %q twice", id, d.o.At)
+		}
+		out[id] = m
+	}
+	return out, nil
+}
+
+// without is a document without what stands at a path.
+func without(doc any, at []string) any {
+	m, is := doc.(map[string]any)
+	if len(at) == 0 || !is {
+		return nil
+	}
+	out := maps.Clone(m)
+	out[at[0]] = without(m[at[0]], at[1:])
+	return out
+}
+
+// sameJSON compares by meaning: 1 and 1.0 are one number.
+func sameJSON(a, b any) bool {
+	x, err := wrapped(a)
+	if err != nil {
+		return false
+	}
+	y, err := wrapped(b)
+	return err == nil && reflect.DeepEqual(x, y)
+}
+
+func wrapped(v any) (json.RawMessage, error) {
+	raw, err := json.Marshal(map[string]any{"": v})
+	if err != nil {
+		return nil, err
+	}
+	if len(raw) <= nodeconfig.MaxConfig {
+		if out, err := nodeconfig.Canonical(raw); err == nil {
+			return out, nil
+		}
+	}
+	return raw, nil // sorted already
+}
+
+// stamp tells one state of a file from another.
+type stamp struct {
+	inode      uint64
+	size, when int64
+}
+
+func stampOf(info fs.FileInfo) stamp {
+	s := stamp{size: info.Size(), when: info.ModTime().UnixNano()}
+	if sys, is := info.Sys().(*syscall.Stat_t); is {
+		s.inode = sys.Ino
+	}
+	return s
+}
+
+// Watch implements nodesdk.Watcher. It sees what rename, write and touch do, on any file
+// system.
+func (d *Driver) Watch(ctx context.Context, changed func()) error {
+	tick := time.NewTicker(watchInterval)
+	defer tick.Stop()
+	var last stamp
+	for first := true; ; first = false {
+		var now stamp
+		if info, err := os.Stat(d.o.Path); err == nil {
+			now = stampOf(info)
+		}
+		if now != last && !first {
+			changed()
+		}
+		last = now
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}

@@ -1,0 +1,60 @@
+package nodetest
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/steadyfleet/steady/nodesdk"
+)
+
+// Harness says how to try a driver.
+type Harness struct {
+	// Start starts a fresh real device without objects, and stops it when the test ends.
+	Start func(t *testing.T) *Device
+	// Examples are objects that the device accepts at the same time, at least two of a kind.
+	Examples []Example
+	// Many returns the config of the nth of 200 objects, for which no two may share a port.
+	// If it is nil, copies of the first example are used.
+	Many func(n int) json.RawMessage
+}
+
+// Example is an object, and another config that the device accepts in its place.
+type Example struct {
+	Kind, ID string
+	Config   json.RawMessage
+	Edited   json.RawMessage
+	// Secret is the member of Config, a path with slashes, in which the device keeps a
+	// secret; empty if it has none.
+	Secret string
+}
+
+// Device is one that runs. What is nil does not apply to it.
+type Device struct {
+	Driver      nodesdk.Driver
+	Collections []nodesdk.Collection
+
+	// EditByFile and EditByAPI change an object as a person does, past the driver: they set
+	// it to the config, or delete it if that is nil.
+	EditByFile, EditByAPI func(kind, id string, config json.RawMessage) error
+	// NoRevisions says that the device cannot compare what it replaces, so that an edit by
+	// hand in the instant between the client's comparison and the change is not found.
+	NoRevisions bool
+	// Restart restarts the device with what it keeps; RestartEmpty as one that lost it all.
+	Restart, RestartEmpty func() error
+	// BusyPort makes a port of this machine busy, and returns an object that wants it.
+	BusyPort func(t *testing.T) Example
+	// Partial has the device apply the next operation in part or whole, and answer with an
+	// error all the same.
+	Partial func() error
+	// Break has reads of the device fail or give a part only, until the returned function is
+	// called.
+	Break func() (repair func() error, err error)
+}
+
+// patience is how long a case waits for what comes at once. Where nothing may come, the
+// cases ask for something else that comes after it.
+const patience = time.Minute
+
+// unknown is the member that no device knows.
+const unknown = "steadyUnknownField"
