@@ -69,7 +69,7 @@ func (w *World) connect(n *node) {
 		key = n.next
 	}
 	if st := w.state.Nodes[n.name]; st == nil || st.RegisteredAt == 0 || w.state.Admits(n.name, key) != nil {
-		if w.chance(20) {
+		if !w.quiet && w.chance(20) {
 			return // nobody gave it a token yet
 		}
 		w.register(n)

@@ -46,8 +46,9 @@ func (in Snapshot) decide(s *State, _ clock.Instant) ([]event.OfNodes, error) {
 		x.Config, _ = s.RulesOf(n.Name, x.Kind, x.ID).Redacted(x.Config)
 		actual[place{x.Kind, x.ID}] = &x
 	}
-	landed := c.readBack(in, actual)
-	if !c.pauses(in, actual) {
+	landed, then := c.readBack(in, actual)
+	if !c.pauses(in, actual, landed) {
+		then()
 		for _, r := range s.legsOf(n.Name) {
 			if o, d, l := s.leg(r); r != landed {
 				c.leg(o, d, l, actual[place{o.Kind, d.ID}])
@@ -87,16 +88,17 @@ func (in *Snapshot) unusable(n *Node) (code, detail string) {
 	return "", ""
 }
 
-// readBack finds out what became of an operation whose answer was lost, and returns its leg.
-func (c *comparison) readBack(in Snapshot, actual map[place]*Actual) legRef {
-	f := c.n.Flight
+// readBack finds out what became of an operation whose answer was lost. If the node applied
+// it, it returns its leg and how that compares.
+func (c *comparison) readBack(in Snapshot, actual map[place]*Actual) (landed legRef, then func()) {
+	f, then := c.n.Flight, func() {}
 	if f == nil {
-		return legRef{}
+		return legRef{}, then
 	}
 	ref := legRef{f.Object, f.Role}
 	o, d, l := c.s.leg(ref)
 	if o == nil || l == nil {
-		return legRef{}
+		return legRef{}, then
 	}
 	of, x := o.sync(d), actual[place{f.Kind, f.ID}]
 	done := event.PushSucceeded{SyncOf: of, Op: f.Op, Delete: f.Delete, Version: f.Version, ReadBack: true}
@@ -111,27 +113,28 @@ func (c *comparison) readBack(in Snapshot, actual map[place]*Actual) legRef {
 		}
 	default:
 		c.add(event.PushFailed{SyncOf: of, Op: f.Op, Code: "connection-lost", Error: "the connection was lost before the node answered, and it has not applied the push", Absent: x == nil, Attempt: l.Attempts})
-		return legRef{}
+		return legRef{}, then
 	}
 	c.add(done)
-	if f.Delete {
-		if x != nil {
-			c.drift(event.Sync(c.n.Name, f.Kind, f.ID, ""), place{f.Kind, f.ID}, Extraneous, false, x, nil)
+	return ref, func() {
+		if f.Delete {
+			if x != nil {
+				c.drift(event.Sync(c.n.Name, f.Kind, f.ID, ""), place{f.Kind, f.ID}, Extraneous, false, x, nil)
+			}
+			return
 		}
-	} else {
 		c.leg(o, d, &Leg{Status: Pushed, Acked: &Acked{Version: f.Version, Base: nodeconfig.Base{Desired: f.Desired, Observed: done.Observed}, ETag: done.ETag}}, x)
 	}
-	return ref
 }
 
 // pauses decides whether an operator has to be asked before anything is concluded from what
 // is not there, or is asked no more.
-func (c *comparison) pauses(in Snapshot, actual map[place]*Actual) bool {
+func (c *comparison) pauses(in Snapshot, actual map[place]*Actual, landed legRef) bool {
 	n, on := c.n, event.OnNode{Node: c.n.Name}
 	expected, there := 0, 0
 	for _, r := range c.s.legsOf(n.Name) {
 		o, d, l := c.s.leg(r)
-		if e := n.Episodes[Key(o.Kind, d.ID)]; l.Acked != nil && !o.Removed && (e == nil || e.Drift != Missing) {
+		if e := n.Episodes[Key(o.Kind, d.ID)]; (l.Acked != nil || r == landed && !n.Flight.Delete) && !o.Removed && (e == nil || e.Drift != Missing) {
 			expected++
 			if actual[place{o.Kind, d.ID}] != nil {
 				there++

@@ -66,6 +66,7 @@ type object struct {
 	def        nodeconfig.Definition
 	removed    bool
 	gone       map[string]bool // legs, of one that is removed
+	maybe      map[string]bool // legs that no node ever had: the server may forget them at once
 	binned     map[string]clock.Instant
 }
 

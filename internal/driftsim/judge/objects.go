@@ -42,8 +42,8 @@ func (j *Judge) deleting(p Place) bool {
 func (j *Judge) set(ev event.ConfigSet) {
 	key := ev.Kind + "/" + ev.Name
 	old := j.objects[key]
-	o := &object{kind: ev.Kind, name: ev.Name, version: ev.Version, def: ev.Definition, gone: map[string]bool{}, binned: map[string]clock.Instant{}}
-	if old != nil && ev.Version <= old.version {
+	o := &object{kind: ev.Kind, name: ev.Name, version: ev.Version, def: ev.Definition, gone: map[string]bool{}, maybe: map[string]bool{}, binned: map[string]clock.Instant{}}
+	if old != nil && ev.Version <= old.version && len(old.maybe) == 0 {
 		j.Violate("S45", "version %d of %s follows %d", ev.Version, key, old.version)
 	}
 	delete(j.objects, key)
@@ -137,11 +137,8 @@ func (j *Judge) removed(ev event.ConfigRemoved) {
 		_, decided := j.decided[p]
 		f := j.node(p.Node).flight
 		if j.acked[p] == nil && !decided && !j.unsure[p] && (f == nil || f.place != p) {
-			o.gone[l.Role] = true // it need not be, and may stay as a tombstone
+			o.maybe[l.Role] = true
 		}
-	}
-	if len(o.gone) == len(o.def.Legs) {
-		delete(j.objects, key)
 	}
 }
 

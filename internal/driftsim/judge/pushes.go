@@ -84,7 +84,7 @@ func (j *Judge) inOrder(ev event.PushStarted, p Place, o *object) {
 		}
 		k := j.acked[o.place(l)]
 		switch {
-		case ev.Delete && !o.gone[role]:
+		case ev.Delete && !o.gone[role] && !o.maybe[role]:
 			j.Violate("S49", "leg %s of %s is deleted before leg %s", o.at(p).Role, o.name, role)
 		case !ev.Delete && o.binned[role] == 0 && (k == nil || k.version != o.version):
 			j.Violate("S49", "leg %s of %s is pushed before leg %s", o.at(p).Role, o.name, role)
@@ -203,7 +203,7 @@ func (j *Judge) resolved(ev event.DriftResolved) {
 		j.decided[p] = ev.ETag
 	case "delete-node":
 		j.decided[p] = ev.ETag
-		if j.owner(p) == nil {
+		if o := j.owner(p); o == nil || o.maybe[o.at(p).Role] {
 			j.owed[p] = true
 		}
 	case "ingest":
