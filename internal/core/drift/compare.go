@@ -46,9 +46,8 @@ func (in Snapshot) decide(s *State, _ clock.Instant) ([]event.OfNodes, error) {
 		x.Config, _ = s.RulesOf(n.Name, x.Kind, x.ID).Redacted(x.Config)
 		actual[place{x.Kind, x.ID}] = &x
 	}
-	landed, then := c.readBack(in, actual)
-	if !c.pauses(in, actual, landed) {
-		then()
+	if !c.pauses(in, actual) {
+		landed := c.readBack(in, actual)
 		for _, r := range s.legsOf(n.Name) {
 			if o, d, l := s.leg(r); r != landed {
 				c.leg(o, d, l, actual[place{o.Kind, d.ID}])
@@ -88,21 +87,30 @@ func (in *Snapshot) unusable(n *Node) (code, detail string) {
 	return "", ""
 }
 
-// readBack finds out what became of an operation whose answer was lost. If the node applied
-// it, it returns its leg and how that compares.
-func (c *comparison) readBack(in Snapshot, actual map[place]*Actual) (landed legRef, then func()) {
-	f, then := c.n.Flight, func() {}
+// applied reports whether the node applied the operation in flight.
+func (c *comparison) applied(in Snapshot, actual map[place]*Actual) bool {
+	f := c.n.Flight
 	if f == nil {
-		return legRef{}, then
+		return false
+	}
+	x := actual[place{f.Kind, f.ID}]
+	return in.Op >= f.Op || x != nil && x.Op == f.Op
+}
+
+// readBack finds out what became of an operation whose answer was lost, and returns its leg.
+func (c *comparison) readBack(in Snapshot, actual map[place]*Actual) legRef {
+	f := c.n.Flight
+	if f == nil {
+		return legRef{}
 	}
 	ref := legRef{f.Object, f.Role}
 	o, d, l := c.s.leg(ref)
 	if o == nil || l == nil {
-		return legRef{}, then
+		return legRef{}
 	}
 	of, x := o.sync(d), actual[place{f.Kind, f.ID}]
 	done := event.PushSucceeded{SyncOf: of, Op: f.Op, Delete: f.Delete, Version: f.Version, ReadBack: true}
-	switch applied := in.Op >= f.Op || x != nil && x.Op == f.Op; {
+	switch applied := c.applied(in, actual); {
 	case f.Delete && (x == nil || applied): // if something is there, somebody made it since
 	case applied && x != nil && x.Op == f.Op && x.OpETag == x.ETag:
 		done.ETag, done.Observed = x.ETag, x.Config
@@ -113,28 +121,30 @@ func (c *comparison) readBack(in Snapshot, actual map[place]*Actual) (landed leg
 		}
 	default:
 		c.add(event.PushFailed{SyncOf: of, Op: f.Op, Code: "connection-lost", Error: "the connection was lost before the node answered, and it has not applied the push", Absent: x == nil, Attempt: l.Attempts})
-		return legRef{}, then
+		return legRef{}
 	}
 	c.add(done)
-	return ref, func() {
-		if f.Delete {
-			if x != nil {
-				c.drift(event.Sync(c.n.Name, f.Kind, f.ID, ""), place{f.Kind, f.ID}, Extraneous, false, x, nil)
-			}
-			return
-		}
+	switch {
+	case !f.Delete:
 		c.leg(o, d, &Leg{Status: Pushed, Acked: &Acked{Version: f.Version, Base: nodeconfig.Base{Desired: f.Desired, Observed: done.Observed}, ETag: done.ETag}}, x)
+	case x != nil:
+		c.drift(event.Sync(c.n.Name, f.Kind, f.ID, ""), place{f.Kind, f.ID}, Extraneous, false, x, nil)
 	}
+	return ref
 }
 
 // pauses decides whether an operator has to be asked before anything is concluded from what
 // is not there, or is asked no more.
-func (c *comparison) pauses(in Snapshot, actual map[place]*Actual, landed legRef) bool {
+func (c *comparison) pauses(in Snapshot, actual map[place]*Actual) bool {
 	n, on := c.n, event.OnNode{Node: c.n.Name}
 	expected, there := 0, 0
+	var landed legRef
+	if c.applied(in, actual) && !n.Flight.Delete {
+		landed = legRef{n.Flight.Object, n.Flight.Role}
+	}
 	for _, r := range c.s.legsOf(n.Name) {
 		o, d, l := c.s.leg(r)
-		if e := n.Episodes[Key(o.Kind, d.ID)]; (l.Acked != nil || r == landed && !n.Flight.Delete) && !o.Removed && (e == nil || e.Drift != Missing) {
+		if e := n.Episodes[Key(o.Kind, d.ID)]; (l.Acked != nil || r == landed) && !o.Removed && (e == nil || e.Drift != Missing) {
 			expected++
 			if actual[place{o.Kind, d.ID}] != nil {
 				there++
@@ -227,7 +237,8 @@ func (c *comparison) drift(of event.SyncOf, p place, kind string, conflict bool,
 	}
 	d.Differences = differences
 	if e != nil && e.Drift == kind {
-		if e.Decided || e.ETag != d.ETag || e.Conflict != conflict || !slices.Equal(e.Differences, differences) {
+		name, role := c.s.named(c.n.Name, p)
+		if e.Decided || e.Name != name || e.Role != role || e.ETag != d.ETag || e.Conflict != conflict || !slices.Equal(e.Differences, differences) {
 			d.Episode = e.Episode
 			c.add(event.DriftChanged{SyncOf: of, Drifted: d})
 		}

@@ -367,11 +367,7 @@ func (s *State) foldDrift(at clock.Instant, ev event.Event) {
 		kind, _ := of.Object()
 		n := s.node(of.Node)
 		e := &Episode{Node: of.Node, Kind: kind, Drift: drift, OpenedAt: at, ChangedAt: at, Drifted: d}
-		if r, there := s.legs[of.Node][place{kind, d.ID}]; there {
-			if o := s.Objects[r.object]; !o.Anonymous {
-				e.Name, e.Role = o.Name, r.role
-			}
-		}
+		e.Name, e.Role = s.named(of.Node, place{kind, d.ID})
 		n.Episodes[Key(kind, d.ID)] = e
 		s.undecide(of.Node, place{kind, d.ID})
 		s.Episodes++
@@ -387,6 +383,7 @@ func (s *State) foldDrift(at clock.Instant, ev event.Event) {
 		kind, _ := ev.Object()
 		if e := s.node(ev.Node).Episodes[Key(kind, ev.ID)]; e != nil {
 			e.Drifted, e.ChangedAt, e.Decided = ev.Drifted, at, false
+			e.Name, e.Role = s.named(ev.Node, place{kind, ev.ID})
 			s.undecide(ev.Node, place{kind, ev.ID})
 		}
 	case event.DriftClosed:
@@ -397,6 +394,15 @@ func (s *State) foldDrift(at clock.Instant, ev event.Event) {
 			}
 		}
 	}
+}
+
+// named is what the server calls an object of a node, empty if it does not know it.
+func (s *State) named(node string, p place) (name, role string) {
+	r, there := s.legs[node][p]
+	if o := s.Objects[r.object]; there && !o.Anonymous {
+		return o.Name, r.role
+	}
+	return "", ""
 }
 
 // undecide forgets what an operator decided about something that is another now.

@@ -150,9 +150,11 @@ func (j *Judge) drop(o *object) {
 		if n := j.node(p.Node); n.flight != nil && n.flight.place == p {
 			n.flight = nil
 		}
-		delete(j.acked, p)
-		delete(j.decided, p)
-		delete(j.unsure, p)
+		if !j.owed[p] {
+			delete(j.acked, p)
+			delete(j.decided, p)
+			delete(j.unsure, p)
+		}
 	}
 }
 

@@ -48,10 +48,8 @@ func (j *Judge) started(ev event.PushStarted) {
 	}
 	n.flight, n.sent[ev.Op] = &f, f
 	j.matches(ev, p)
-	if _, open := n.episodes[p]; open {
-		if _, decided := j.decided[p]; !decided && n.drift[p] != "resolved" {
-			j.Violate("S44", "operation %d replaces %v, about which an operator is asked", ev.Op, p)
-		}
+	if _, open := n.episodes[p]; open && !n.settled[p] {
+		j.Violate("S44", "operation %d replaces %v, about which an operator is asked", ev.Op, p)
 	}
 	j.inOrder(ev, p, o)
 }
@@ -159,6 +157,7 @@ func (j *Judge) open(of event.SyncOf, d event.Drifted, drift string) {
 	}
 	j.opened[d.Episode] = true
 	n.episodes[p], n.drift[p] = d.Episode, drift
+	delete(n.settled, p)
 	delete(j.decided, p)
 }
 
@@ -179,6 +178,7 @@ func (j *Judge) changed(ev event.DriftChanged) {
 		j.Violate("S46", "episode %s of %v changes, %q is open", ev.Episode, p, n.episodes[p])
 	}
 	delete(j.decided, p)
+	delete(n.settled, p)
 }
 
 func (j *Judge) closed(ev event.DriftClosed) {
@@ -198,6 +198,7 @@ func (j *Judge) resolved(ev event.DriftResolved) {
 	kind, _ := ev.Object()
 	p := Place{ev.Node, kind, ev.ID}
 	delete(j.node(ev.Node).adoption, p)
+	j.node(ev.Node).settled[p] = true
 	switch ev.Action {
 	case "repush":
 		j.decided[p] = ev.ETag
