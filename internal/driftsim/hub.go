@@ -50,7 +50,11 @@ func (w *World) commit(events []event.OfNodes) {
 	for _, ev := range events {
 		w.log = append(w.log, entry{w.now, ev})
 		w.trace("log %s", ev)
+		found := len(w.judge.Found)
 		w.judge.Log(w.now, ev)
+		for _, v := range w.judge.Found[found:] {
+			w.trace("VIOLATION %s: %s", v.Invariant, v.Message)
+		}
 	}
 	w.judge.Committed()
 }

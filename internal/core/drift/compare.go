@@ -115,9 +115,8 @@ func (c *comparison) readBack(in Snapshot, actual map[place]*Actual) legRef {
 	case applied && x != nil && x.Op == f.Op && x.OpETag == x.ETag:
 		done.ETag, done.Observed = x.ETag, x.Config
 	case applied: // and somebody changed or deleted it since
-		done.Observed = f.Config
 		if x != nil {
-			done.ETag = x.OpETag
+			done.ETag, done.Observed = x.OpETag, f.Config
 		}
 	default:
 		c.add(event.PushFailed{SyncOf: of, Op: f.Op, Code: "connection-lost", Error: "the connection was lost before the node answered, and it has not applied the push", Absent: x == nil, Attempt: l.Attempts})
@@ -129,6 +128,8 @@ func (c *comparison) readBack(in Snapshot, actual map[place]*Actual) legRef {
 		c.leg(o, d, &Leg{Status: Pushed, Acked: &Acked{Version: f.Version, Base: nodeconfig.Base{Desired: f.Desired, Observed: done.Observed}, ETag: done.ETag}}, x)
 	case x != nil:
 		c.drift(event.Sync(c.n.Name, f.Kind, f.ID, ""), place{f.Kind, f.ID}, Extraneous, false, x, nil)
+	default:
+		c.close(c.n.Episodes[Key(f.Kind, f.ID)], "it is gone from the node")
 	}
 	return ref
 }

@@ -58,6 +58,7 @@ type known struct {
 	version  uint64
 	etag     string
 	observed string
+	guessed  bool // what the device made of it
 }
 
 // object is what an operator wants, or wants gone.

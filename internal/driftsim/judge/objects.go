@@ -99,12 +99,13 @@ func (j *Judge) based(ev event.ConfigSet, old, o *object, l *nodeconfig.Leg) {
 		return
 	}
 	config := string(o.def.Config(l))
-	if f := j.node(p.Node).flight; f != nil && f.place == p {
+	if f := j.node(p.Node).flight; f != nil && f.place == p && old != nil && old.at(p) != nil {
 		return
 	}
 	if old != nil {
 		if was := old.at(p); was != nil && string(old.def.Config(was)) == config {
-			if k := j.acked[p]; k != nil && k.version == old.version && !old.removed {
+			if _, decided := j.decided[p]; j.acked[p] != nil && j.acked[p].version == old.version && !old.removed && !decided {
+				k := j.acked[p]
 				k.version = o.version
 			}
 			return
@@ -112,7 +113,7 @@ func (j *Judge) based(ev event.ConfigSet, old, o *object, l *nodeconfig.Leg) {
 	}
 	delete(j.acked, p)
 	if ev.Base == event.BaseDefined {
-		j.acked[p] = &known{version: o.version, observed: config}
+		j.acked[p] = &known{version: o.version, guessed: true}
 	} else {
 		j.unsure[p] = true
 	}

@@ -102,7 +102,7 @@ func (j *Judge) succeeded(ev event.PushSucceeded) {
 	delete(j.decided, p)
 	delete(j.unsure, p)
 	if !ev.Delete {
-		j.acked[p] = &known{ev.Version, ev.ETag, string(ev.Observed)}
+		j.acked[p] = &known{ev.Version, ev.ETag, string(ev.Observed), ev.ReadBack || len(ev.Observed) == 0}
 		return
 	}
 	if s := j.snapshot; s != nil && s.Node == ev.Node && s.Op < ev.Op {
@@ -209,7 +209,7 @@ func (j *Judge) resolved(ev event.DriftResolved) {
 		}
 	case "ingest":
 		if k := j.acked[p]; k != nil {
-			k.etag, k.observed = ev.ETag, string(ev.Actual)
+			k.etag, k.observed, k.guessed = ev.ETag, string(ev.Actual), false
 		}
 	}
 }

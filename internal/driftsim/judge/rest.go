@@ -123,7 +123,7 @@ func (j *Judge) restOfLeg(devices map[Place]string, o *object, l *nodeconfig.Leg
 	case code != "":
 	case !landed && (n.episodes[p] == "" || end) && !j.ignored(p, o.name):
 		j.Violate("S45", "leg %s of %s is not on its node as wanted, and nothing says so: there is %s, wanted %s, episode %q", l.Role, o.name, has, o.def.Config(l), n.episodes[p])
-	case landed && n.episodes[p] != "":
+	case landed && n.episodes[p] != "" && (k == nil || !k.guessed):
 		j.Violate("S46", "episode %s of %v is open, and it is as wanted", n.episodes[p], p)
 	}
 }
