@@ -21,6 +21,7 @@ import (
 	"github.com/steadyfleet/steady/internal/cli/command"
 	"github.com/steadyfleet/steady/internal/cli/exit"
 	"github.com/steadyfleet/steady/internal/cli/keys"
+	"github.com/steadyfleet/steady/internal/cli/nodecmd"
 	"github.com/steadyfleet/steady/internal/cli/operate"
 	"github.com/steadyfleet/steady/internal/cli/simulate"
 	"github.com/steadyfleet/steady/internal/cli/term"
@@ -88,7 +89,7 @@ func (a *app) root() *cobra.Command {
 	agent.GroupID = command.GroupRun
 	root.AddCommand(a.initCmd(), a.schemaCmd(), keys.Command(a.Env), a.releaseCmd(),
 		a.demoCmd(), a.serverCmd(), command.Group(command.GroupRun, "token", "Let hosts enrol", "  steady token create web-1", a.tokenCreate()), agent,
-		command.Group(command.GroupRun, "node", "Devices that own their configuration", "  steady node token gw-1", a.nodeToken()),
+		command.Group(command.GroupRun, "node", "Devices that own their configuration", "  steady node token gw-1", append(nodecmd.Verbs(a.Env), a.nodeToken())...),
 		a.benchCmd(), a.doctorCmd(), simulate.Audit(a.Env), a.versionCmd(),
 		&cobra.Command{Use: "exit-codes", Short: "What each exit code means", Long: exit.Help})
 	root.AddCommand(simulate.Replay(a.Env), simulate.Command(a.Env), simulate.Worker(a.Env), operate.Command(a.Env))
