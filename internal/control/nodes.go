@@ -22,8 +22,9 @@ import (
 // registry has what every node is asked next. It is safe for concurrent use; the zero value
 // is empty.
 type registry struct {
-	mu sync.Mutex
-	m  map[string]*station
+	mu        sync.Mutex
+	m         map[string]*station
+	uncounted bool // something of nodes changed since they were counted; the reducer's alone
 	// online has the session of every node that was online when the process began.
 	online map[string]uint64
 }
@@ -66,6 +67,7 @@ func sameWork(a, b drift.Work) bool {
 }
 
 func (c *Control) publishNodes(names []string) {
+	c.nodes.uncounted = c.nodes.uncounted || len(names) > 0
 	for _, name := range names {
 		c.nodes.get(name).publish(c.state.Nodes.Work(name))
 	}
