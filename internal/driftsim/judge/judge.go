@@ -42,6 +42,8 @@ type node struct {
 	settled                               map[Place]bool   // of those, what an operator decided about
 	adoption                              map[Place]bool
 	sent                                  map[uint64]flight
+	has                                   map[Place]string // by the newest complete snapshot
+	closed                                map[Place]string // kinds of drift that closed in this commit
 }
 
 // flight is an operation as the log has it.
@@ -106,7 +108,7 @@ func (j *Judge) Violate(invariant, format string, args ...any) {
 func (j *Judge) node(name string) *node {
 	n := j.nodes[name]
 	if n == nil {
-		n = &node{episodes: map[Place]string{}, drift: map[Place]string{}, settled: map[Place]bool{}, adoption: map[Place]bool{}, sent: map[uint64]flight{}}
+		n = &node{episodes: map[Place]string{}, drift: map[Place]string{}, settled: map[Place]bool{}, adoption: map[Place]bool{}, sent: map[uint64]flight{}, closed: map[Place]string{}}
 		j.nodes[name] = n
 	}
 	return n
@@ -123,12 +125,20 @@ func (j *Judge) Applied(name, kind, id, etag string, op uint64) {
 }
 
 // Snapshot is called before the server is given one.
-func (j *Judge) Snapshot(s Seen) { j.snapshot, j.missing, j.resync = &s, nil, false }
+func (j *Judge) Snapshot(s Seen) {
+	j.snapshot, j.missing, j.resync = &s, nil, false
+	if n := j.node(s.Node); s.Complete && n.session == s.Session {
+		n.has = s.Objects
+	}
+}
 
 // Committed is called when all that was decided together is in the log.
 func (j *Judge) Committed() {
 	s := j.snapshot
 	j.snapshot = nil
+	for _, n := range j.nodes { // order-free: each by itself
+		clear(n.closed)
+	}
 	if s == nil {
 		return
 	}
@@ -207,6 +217,8 @@ func (j *Judge) ofNode(at clock.Instant, ev event.OfNodes) {
 		if ev.Op > n.op {
 			n.op = ev.Op
 			n.paused = "must be ahead"
+		} else if n.paused == "" && n.instance != "" && n.instance != ev.Instance && j.expected(ev.Node) > 0 {
+			n.paused = "must be rebuilt"
 		}
 		n.instance = ev.Instance
 	case event.NodeDisconnected:
@@ -229,7 +241,7 @@ func (j *Judge) ofNode(at clock.Instant, ev event.OfNodes) {
 		}
 	case event.NodeRetired:
 		*n = node{registered: n.registered, retired: true, session: n.session, op: n.op, since: at, instance: n.instance,
-			episodes: map[Place]string{}, drift: map[Place]string{}, settled: map[Place]bool{}, adoption: map[Place]bool{}, sent: n.sent}
+			episodes: map[Place]string{}, drift: map[Place]string{}, settled: map[Place]bool{}, adoption: map[Place]bool{}, sent: n.sent, closed: map[Place]string{}}
 		j.forget(ev.Node)
 	case event.SyncCompleted:
 		n.compared, n.resumed, j.resync = true, false, true

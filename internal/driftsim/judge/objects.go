@@ -31,6 +31,14 @@ func (j *Judge) owner(p Place) (found *object) {
 	return found
 }
 
+// nameOf is what rules call what is at a place.
+func nameOf(o *object, p Place) string {
+	if o == nil {
+		return p.ID
+	}
+	return o.name
+}
+
 // deleting reports whether a place is one that is to be deleted.
 func (j *Judge) deleting(p Place) bool {
 	if o := j.owner(p); o != nil {
@@ -148,7 +156,7 @@ func (j *Judge) drop(o *object) {
 	delete(j.objects, o.kind+"/"+o.name)
 	for i := range o.def.Legs {
 		p := o.place(&o.def.Legs[i])
-		if n := j.node(p.Node); n.flight != nil && n.flight.place == p {
+		if n := j.node(p.Node); n.flight != nil && n.flight.place == p && !j.owed[p] {
 			n.flight = nil
 		}
 		if !j.owed[p] {
@@ -189,6 +197,8 @@ func (j *Judge) ghost(at clock.Instant, ev event.GhostCleanup) {
 		j.Violate("S52", "%v became a ghost, and was acknowledged", p)
 	case !n.online || n.paused != "" || at < n.since.Add(5*clock.Minute) || at < ev.FailedSince.Add(5*clock.Minute):
 		j.Violate("S52", "%v became a ghost at %s: online %v since %s, failed since %s", p, at, n.online, n.since, ev.FailedSince)
+	case n.has[p] != "":
+		j.Violate("S52", "%v became a ghost, and its node has such an object", p)
 	case ev.RestoreUntil != at.Add(7*clock.Day):
 		j.Violate("S52", "%v can be restored until %s", p, ev.RestoreUntil)
 	}
