@@ -123,7 +123,7 @@ func (s *State) foldResumed(n *Node, ev event.NodeResumed) {
 	}
 	for _, r := range s.legsOf(n.Name) {
 		if o, _, l := s.leg(r); !o.Removed && l.BinnedUntil == 0 {
-			l.Acked, l.Unknown, l.RetryAt, l.Attempts, l.FailedSince = nil, true, 0, 0, 0
+			l.Acked, l.Unknown, l.RetryAt, l.Attempts, l.FailedSince = nil, l.Unknown || l.Acked != nil, 0, 0, 0
 			l.wait()
 		}
 	}

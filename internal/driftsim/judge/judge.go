@@ -85,6 +85,7 @@ type Judge struct {
 	acked   map[Place]*known
 	decided map[Place]string // ETag that an operator decided to replace
 	owed    map[Place]bool   // that are to be deleted although no object names them
+	doubt   map[Place]bool   // that may be to be deleted
 	unsure  map[Place]bool   // that may be there although nothing is acknowledged
 	rules   map[string]event.DriftIgnored
 	opened  map[string]bool // names of episodes
@@ -97,7 +98,7 @@ type Judge struct {
 // New returns a judge; normal is how devices spell a config.
 func New(normal func(json.RawMessage) json.RawMessage) *Judge {
 	return &Judge{normal: normal, nodes: map[string]*node{}, objects: map[string]*object{}, acked: map[Place]*known{}, decided: map[Place]string{},
-		owed: map[Place]bool{}, unsure: map[Place]bool{}, rules: map[string]event.DriftIgnored{}, opened: map[string]bool{}}
+		owed: map[Place]bool{}, doubt: map[Place]bool{}, unsure: map[Place]bool{}, rules: map[string]event.DriftIgnored{}, opened: map[string]bool{}}
 }
 
 // Violate notes a rule that was broken.
@@ -127,7 +128,7 @@ func (j *Judge) Applied(name, kind, id, etag string, op uint64) {
 // Snapshot is called before the server is given one.
 func (j *Judge) Snapshot(s Seen) {
 	j.snapshot, j.missing, j.resync = &s, nil, false
-	if n := j.node(s.Node); s.Complete && n.session == s.Session {
+	if n := j.node(s.Node); s.Complete && n.session == s.Session && n.flight == nil {
 		n.has = s.Objects
 	}
 }
@@ -265,7 +266,7 @@ func (j *Judge) forget(name string) {
 			delete(j.acked, p)
 		}
 	}
-	for _, m := range []map[Place]bool{j.owed, j.unsure} {
+	for _, m := range []map[Place]bool{j.owed, j.doubt, j.unsure} {
 		for p := range m { // order-free: each by itself
 			if p.Node == name {
 				delete(m, p)

@@ -66,6 +66,7 @@ func (j *Judge) set(ev event.ConfigSet) {
 		}
 		j.based(ev, old, o, l)
 		delete(j.owed, p)
+		delete(j.doubt, p)
 	}
 	if old != nil {
 		for i := range old.def.Legs {
@@ -159,7 +160,10 @@ func (j *Judge) drop(o *object) {
 		if n := j.node(p.Node); n.flight != nil && n.flight.place == p && !j.owed[p] {
 			n.flight = nil
 		}
-		if !j.owed[p] {
+		if j.owed[p] && o.maybe[o.def.Legs[i].Role] {
+			delete(j.owed, p)
+			j.doubt[p] = true
+		} else if !j.owed[p] {
 			delete(j.acked, p)
 			delete(j.decided, p)
 			delete(j.unsure, p)

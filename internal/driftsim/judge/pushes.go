@@ -67,7 +67,7 @@ func (j *Judge) matches(ev event.PushStarted, p Place) {
 
 func (j *Judge) inOrder(ev event.PushStarted, p Place, o *object) {
 	if o == nil {
-		if !j.owed[p] || !ev.Delete {
+		if !j.owed[p] && !j.doubt[p] || !ev.Delete {
 			j.Violate("S45", "operation %d on %v is of no object", ev.Op, p)
 		}
 		return
@@ -128,6 +128,9 @@ func (j *Judge) failed(ev event.PushFailed) {
 		return
 	}
 	p := n.flight.place
+	if ev.Absent {
+		delete(n.has, p)
+	}
 	if k := j.acked[p]; k != nil && ev.Conflict && ev.ETag != "" {
 		if o := j.owner(p); !k.guessed && !j.same(p, nameOf(o, p), k.observed, string(ev.Observed)) && (o == nil || !j.same(p, o.name, string(o.def.Config(o.at(p))), string(ev.Observed))) {
 			j.Violate("S44", "%v has %s instead of %s, and that is said to be of no importance", p, ev.Observed, k.observed)
