@@ -123,7 +123,8 @@ func (s *State) foldResumed(n *Node, ev event.NodeResumed) {
 	}
 	for _, r := range s.legsOf(n.Name) {
 		if o, _, l := s.leg(r); !o.Removed && l.BinnedUntil == 0 {
-			l.Status, l.Acked, l.Unknown, l.RetryAt, l.Attempts, l.FailedSince = Pending, nil, true, 0, 0, 0
+			l.Acked, l.Unknown, l.RetryAt, l.Attempts, l.FailedSince = nil, l.Unknown || l.Acked != nil, 0, 0, 0
+			l.wait()
 		}
 	}
 }
@@ -144,234 +145,12 @@ func (s *State) foldRetired(at clock.Instant, n *Node, ev event.NodeRetired) {
 	}
 }
 
-func (s *State) foldObject(at clock.Instant, ev event.Event) {
-	switch ev := ev.(type) {
-	case event.ConfigSet:
-		s.foldSet(at, ev)
-	case event.ConfigRemoved:
-		if o := s.Objects[Key(ev.Kind, ev.Name)]; o != nil {
-			s.foldRemoved(at, o, ev.Keep)
-		}
-	case event.ConfigRestored:
-		if o := s.Objects[Key(ev.Kind, ev.Name)]; o != nil {
-			for _, l := range o.Legs { // order-free: each by itself
-				if l.BinnedUntil != 0 {
-					*l = Leg{Status: Pending}
-				}
-			}
-		}
-	case event.ConfigPurged:
-		if o := s.Objects[Key(ev.Kind, ev.Name)]; o != nil {
-			s.drop(o)
-		}
-	}
-}
-
-// foldSet takes a definition. A leg that moved to another place leaves a tombstone where it
-// was.
-func (s *State) foldSet(at clock.Instant, ev event.ConfigSet) {
-	key := Key(ev.Kind, ev.Name)
-	old := s.Objects[key]
-	o := &Object{Kind: ev.Kind, Name: ev.Name, Version: ev.Version, Definition: ev.Definition, Legs: map[string]*Leg{}, ChangedAt: at}
-	if old != nil {
-		s.unindex(old)
-		o.History = old.History
-	}
-	o.History = append(slices.Clip(o.History), Revision{ev.Version, ev.Definition, ev.Origin, ev.Actor, ev.Reason, at})
-	o.History = slices.Delete(o.History, 0, max(0, len(o.History)-MaxHistory))
-	s.Objects[key] = o
-	for i := range o.Definition.Legs {
-		d := &o.Definition.Legs[i]
-		o.Legs[d.Role] = o.adopt(old, d, ev.Base, at)
-		if r, taken := s.legs[d.Node][place{o.Kind, d.ID}]; taken {
-			s.succeed(o, d, r, ev.Base)
-		}
-		if n := s.Nodes[d.Node]; n != nil && (ev.Base != "" || n.Adoption != nil || n.Episodes[Key(ev.Kind, d.ID)] != nil) {
-			n.Compare = true // what is drift is another question now
-		}
-	}
-	s.index(o)
-	if old != nil {
-		s.buryMoved(at, old, o)
-	}
-}
-
-// adopt is the leg of a new definition, with what is known of its node.
-func (o *Object) adopt(old *Object, d *nodeconfig.Leg, base string, at clock.Instant) *Leg {
-	l, was, config := &Leg{Status: Pending}, old.at(d), o.Definition.Config(d)
-	if was != nil && !was.Gone {
-		l.Acked, l.Effect, l.Detail, l.Match, l.Unknown = was.Acked, was.Effect, was.Detail, was.Match, was.Unknown
-		if was.Status == Pushing {
-			l.Status = Pushing
-			return l
-		}
-	}
-	switch {
-	case base == "":
-	case was != nil && string(old.Definition.Config(old.place(d))) == string(config): // of another node
-		if l.Acked != nil && l.Acked.Version == old.Version && !old.Removed {
-			same := *l.Acked
-			same.Version = o.Version
-			l.Status, l.Acked = Pushed, &same
-		}
-	case base == event.BaseDefined:
-		l.Status, l.Acked = Pushed, &Acked{o.Version, nodeconfig.Base{Desired: config, Observed: config}, "", at}
-	default:
-		l.Acked, l.Unknown = nil, true
-	}
-	return l
-}
-
-// at returns the leg that an object has at the place of another, or nil; place how it is
-// defined.
-func (o *Object) at(d *nodeconfig.Leg) *Leg {
-	if was := o.place(d); was != nil {
-		return o.Legs[was.Role]
-	}
-	return nil
-}
-
-func (o *Object) place(d *nodeconfig.Leg) *nodeconfig.Leg {
-	if o != nil {
-		for i := range o.Definition.Legs {
-			if l := &o.Definition.Legs[i]; l.Node == d.Node && l.ID == d.ID {
-				return l
-			}
-		}
-	}
-	return nil
-}
-
-// succeed has a leg of an object take over what is known of its place from the tombstone
-// that is there, which ends that.
-func (s *State) succeed(o *Object, d *nodeconfig.Leg, r legRef, base string) {
-	tomb, at, was := s.leg(r)
-	l := o.Legs[d.Role]
-	if base == "" {
-		l.Match, l.Unknown = was.Match, was.Unknown
-		if was.Acked != nil {
-			acked := *was.Acked
-			acked.Version = 0 // of another object
-			l.Acked = &acked
-		}
-	}
-	if was.Status == Pushing {
-		l.Status = Pushing
-	}
-	s.redirect(d, o)
-	s.gone(tomb, at, was)
-}
-
-// redirect has the operation in flight to the place of a leg be that of an object.
-func (s *State) redirect(d *nodeconfig.Leg, o *Object) {
-	if f := s.node(d.Node).Flight; f != nil && f.Kind == o.Kind && f.ID == d.ID {
-		f.Object, f.Role = o.key(), d.Role
-	}
-}
-
-// buryMoved leaves tombstones of the legs that old has elsewhere than o.
-func (s *State) buryMoved(at clock.Instant, old, o *Object) {
-	for i := range old.Definition.Legs {
-		d := &old.Definition.Legs[i]
-		l := old.Legs[d.Role]
-		if now := o.place(d); now != nil || l.Gone {
-			if now != nil {
-				s.redirect(now, o)
-			}
-			continue
-		}
-		s.bury(at, o.Kind, d, l)
-	}
-}
-
-// bury makes a tombstone of one leg that nothing else of the server is about.
-func (s *State) bury(at clock.Instant, kind string, d *nodeconfig.Leg, l *Leg) {
-	if n := s.Nodes[d.Node]; n == nil || n.RetiredAt != 0 || l.Acked == nil && l.Status != Pushing && l.Match == nil && !l.Unknown {
-		return // it never had it, or nobody can be asked
-	}
-	name := "~" + d.Node + "/" + d.ID
-	tomb := &Object{Kind: kind, Name: name, Definition: nodeconfig.Definition{Legs: []nodeconfig.Leg{{Role: d.Role, Node: d.Node, ID: d.ID, Config: d.Config}}},
-		Legs: map[string]*Leg{d.Role: {Status: Pending, Acked: l.Acked, Match: l.Match, Unknown: l.Unknown}}, Removed: true, Anonymous: true, ChangedAt: at}
-	if l.Status == Pushing {
-		s.redirect(d, tomb)
-		tomb.Legs[d.Role].Status = Pushing
-	}
-	s.Objects[tomb.key()] = tomb
-	s.index(tomb)
-	s.moved[d.Node] = true
-}
-
-func (s *State) foldRemoved(at clock.Instant, o *Object, keep bool) {
-	if keep {
-		s.drop(o)
-		for i := range o.Definition.Legs {
-			if n := s.Nodes[o.Definition.Legs[i].Node]; n != nil {
-				n.Compare = true // it may have what nobody knows now
-			}
-		}
-		return
-	}
-	o.Removed, o.ChangedAt = true, at
-	for i := range o.Definition.Legs {
-		d := &o.Definition.Legs[i]
-		l := o.Legs[d.Role]
-		n := s.Nodes[d.Node]
-		if n == nil || n.RetiredAt != 0 || l.Acked == nil && l.Status != Pushing && l.Match == nil && !l.Unknown && (l.Absent || l.Attempts == 0) {
-			s.gone(o, d, l) // the node never had it
-			continue
-		}
-		l.Attempts, l.RetryAt, l.FailedSince, l.Code, l.Error, l.BinnedUntil = 0, 0, 0, "", "", 0
-		if l.Status != Pushing {
-			l.Status = Pending
-		}
-	}
-}
-
-// gone notes that a node has a leg no more; with the last one the tombstone goes.
-func (s *State) gone(o *Object, d *nodeconfig.Leg, l *Leg) {
-	p := place{o.Kind, d.ID}
-	if s.legs[d.Node][p] == (legRef{o.key(), d.Role}) {
-		delete(s.legs[d.Node], p)
-	}
-	l.Gone, l.Status = true, Pushed
-	s.touchObject(o)
-	for _, other := range o.Legs { // order-free: all of them count
-		if !other.Gone {
-			return
-		}
-	}
-	s.drop(o)
-}
-
-func (s *State) drop(o *Object) {
-	s.touchObject(o)
-	s.unindex(o)
-	delete(s.Objects, o.key())
-	for i := range o.Definition.Legs {
-		d := &o.Definition.Legs[i]
-		n := s.Nodes[d.Node]
-		if n == nil {
-			continue
-		}
-		if n.Flight != nil && n.Flight.Object == o.key() {
-			n.Flight, n.Compare = nil, true
-		}
-		if n.Episodes[Key(o.Kind, d.ID)] != nil {
-			n.Compare = true
-		}
-	}
-}
-
 func (s *State) foldDrift(at clock.Instant, ev event.Event) {
 	open := func(of event.SyncOf, drift string, d event.Drifted) {
 		kind, _ := of.Object()
 		n := s.node(of.Node)
 		e := &Episode{Node: of.Node, Kind: kind, Drift: drift, OpenedAt: at, ChangedAt: at, Drifted: d}
-		if r, there := s.legs[of.Node][place{kind, d.ID}]; there {
-			if o := s.Objects[r.object]; !o.Anonymous {
-				e.Name, e.Role = o.Name, r.role
-			}
-		}
+		e.Name, e.Role = s.named(of.Node, place{kind, d.ID})
 		n.Episodes[Key(kind, d.ID)] = e
 		s.undecide(of.Node, place{kind, d.ID})
 		s.Episodes++
@@ -387,6 +166,7 @@ func (s *State) foldDrift(at clock.Instant, ev event.Event) {
 		kind, _ := ev.Object()
 		if e := s.node(ev.Node).Episodes[Key(kind, ev.ID)]; e != nil {
 			e.Drifted, e.ChangedAt, e.Decided = ev.Drifted, at, false
+			e.Name, e.Role = s.named(ev.Node, place{kind, ev.ID})
 			s.undecide(ev.Node, place{kind, ev.ID})
 		}
 	case event.DriftClosed:
@@ -397,6 +177,15 @@ func (s *State) foldDrift(at clock.Instant, ev event.Event) {
 			}
 		}
 	}
+}
+
+// named is what the server calls an object of a node, empty if it does not know it.
+func (s *State) named(node string, p place) (name, role string) {
+	r, there := s.legs[node][p]
+	if o := s.Objects[r.object]; there && !o.Anonymous {
+		return o.Name, r.role
+	}
+	return "", ""
 }
 
 // undecide forgets what an operator decided about something that is another now.
@@ -431,12 +220,14 @@ func (s *State) foldResolved(at clock.Instant, ev event.DriftResolved) {
 	_, _, l := s.leg(r)
 	switch ev.Action {
 	case ActionIngest:
+		l.Match = nil
 		if l.Acked != nil {
 			l.Acked.Observed, l.Acked.ETag = ev.Actual, ev.ETag
 		}
 		n.Compare = true
 	case ActionRepush, ActionDeleteNode:
-		l.Match, l.Status, l.RetryAt, l.Attempts, l.FailedSince, l.Code, l.Error = &ev.ETag, Pending, 0, 0, 0, "", ""
+		l.Match, l.RetryAt, l.Attempts, l.FailedSince, l.Code, l.Error = &ev.ETag, 0, 0, 0, "", ""
+		l.wait()
 	}
 }
 

@@ -39,8 +39,11 @@ type node struct {
 	flight                                *flight
 	episodes                              map[Place]string
 	drift                                 map[Place]string // kind of each open episode
+	settled                               map[Place]bool   // of those, what an operator decided about
 	adoption                              map[Place]bool
 	sent                                  map[uint64]flight
+	has                                   map[Place]string // by the newest complete snapshot
+	closed                                map[Place]string // kinds of drift that closed in this commit
 }
 
 // flight is an operation as the log has it.
@@ -57,6 +60,7 @@ type known struct {
 	version  uint64
 	etag     string
 	observed string
+	guessed  bool // what the device made of it
 }
 
 // object is what an operator wants, or wants gone.
@@ -66,6 +70,7 @@ type object struct {
 	def        nodeconfig.Definition
 	removed    bool
 	gone       map[string]bool // legs, of one that is removed
+	maybe      map[string]bool // legs that no node ever had: the server may forget them at once
 	binned     map[string]clock.Instant
 }
 
@@ -80,6 +85,7 @@ type Judge struct {
 	acked   map[Place]*known
 	decided map[Place]string // ETag that an operator decided to replace
 	owed    map[Place]bool   // that are to be deleted although no object names them
+	doubt   map[Place]bool   // that may be to be deleted
 	unsure  map[Place]bool   // that may be there although nothing is acknowledged
 	rules   map[string]event.DriftIgnored
 	opened  map[string]bool // names of episodes
@@ -92,7 +98,7 @@ type Judge struct {
 // New returns a judge; normal is how devices spell a config.
 func New(normal func(json.RawMessage) json.RawMessage) *Judge {
 	return &Judge{normal: normal, nodes: map[string]*node{}, objects: map[string]*object{}, acked: map[Place]*known{}, decided: map[Place]string{},
-		owed: map[Place]bool{}, unsure: map[Place]bool{}, rules: map[string]event.DriftIgnored{}, opened: map[string]bool{}}
+		owed: map[Place]bool{}, doubt: map[Place]bool{}, unsure: map[Place]bool{}, rules: map[string]event.DriftIgnored{}, opened: map[string]bool{}}
 }
 
 // Violate notes a rule that was broken.
@@ -103,7 +109,7 @@ func (j *Judge) Violate(invariant, format string, args ...any) {
 func (j *Judge) node(name string) *node {
 	n := j.nodes[name]
 	if n == nil {
-		n = &node{episodes: map[Place]string{}, drift: map[Place]string{}, adoption: map[Place]bool{}, sent: map[uint64]flight{}}
+		n = &node{episodes: map[Place]string{}, drift: map[Place]string{}, settled: map[Place]bool{}, adoption: map[Place]bool{}, sent: map[uint64]flight{}, closed: map[Place]string{}}
 		j.nodes[name] = n
 	}
 	return n
@@ -120,12 +126,20 @@ func (j *Judge) Applied(name, kind, id, etag string, op uint64) {
 }
 
 // Snapshot is called before the server is given one.
-func (j *Judge) Snapshot(s Seen) { j.snapshot, j.missing, j.resync = &s, nil, false }
+func (j *Judge) Snapshot(s Seen) {
+	j.snapshot, j.missing, j.resync = &s, nil, false
+	if n := j.node(s.Node); s.Complete && n.session == s.Session && n.flight == nil {
+		n.has = s.Objects
+	}
+}
 
 // Committed is called when all that was decided together is in the log.
 func (j *Judge) Committed() {
 	s := j.snapshot
 	j.snapshot = nil
+	for _, n := range j.nodes { // order-free: each by itself
+		clear(n.closed)
+	}
 	if s == nil {
 		return
 	}
@@ -204,6 +218,8 @@ func (j *Judge) ofNode(at clock.Instant, ev event.OfNodes) {
 		if ev.Op > n.op {
 			n.op = ev.Op
 			n.paused = "must be ahead"
+		} else if n.paused == "" && n.instance != "" && n.instance != ev.Instance && j.expected(ev.Node) > 0 {
+			n.paused = "must be rebuilt"
 		}
 		n.instance = ev.Instance
 	case event.NodeDisconnected:
@@ -226,7 +242,7 @@ func (j *Judge) ofNode(at clock.Instant, ev event.OfNodes) {
 		}
 	case event.NodeRetired:
 		*n = node{registered: n.registered, retired: true, session: n.session, op: n.op, since: at, instance: n.instance,
-			episodes: map[Place]string{}, drift: map[Place]string{}, adoption: map[Place]bool{}, sent: n.sent}
+			episodes: map[Place]string{}, drift: map[Place]string{}, settled: map[Place]bool{}, adoption: map[Place]bool{}, sent: n.sent, closed: map[Place]string{}}
 		j.forget(ev.Node)
 	case event.SyncCompleted:
 		n.compared, n.resumed, j.resync = true, false, true
@@ -250,7 +266,7 @@ func (j *Judge) forget(name string) {
 			delete(j.acked, p)
 		}
 	}
-	for _, m := range []map[Place]bool{j.owed, j.unsure} {
+	for _, m := range []map[Place]bool{j.owed, j.doubt, j.unsure} {
 		for p := range m { // order-free: each by itself
 			if p.Node == name {
 				delete(m, p)

@@ -45,11 +45,20 @@ func (j *Judge) ignored(p Place, name string) bool {
 	return false
 }
 
+// Forgotten is what Rest is told of an object that the server does not know.
+const Forgotten = "there is no such object"
+
 // Rest judges when nothing happens any more: devices is what each has, waits says in the
-// server's words why a leg is not pushed. In the end nothing waits for an operator.
-func (j *Judge) Rest(devices map[Place]string, waits func(object, role string) string, end bool) {
+// server's words why a leg is not pushed, deletes whether the server is to delete what no object
+// names any more. In the end nothing waits for an operator.
+func (j *Judge) Rest(devices map[Place]string, waits func(object, role string) string, deletes func(Place) bool, end bool) {
 	for _, key := range slices.Sorted(maps.Keys(j.objects)) {
 		o := j.objects[key]
+		for role := range o.maybe { // order-free: each by itself
+			if slices.Contains([]string{"", Forgotten}, waits(key, role)) {
+				o.gone[role] = true
+			}
+		}
 		for i := range o.def.Legs {
 			l := &o.def.Legs[i]
 			if o.gone[l.Role] {
@@ -65,10 +74,11 @@ func (j *Judge) Rest(devices map[Place]string, waits func(object, role string) s
 	for _, p := range slices.SortedFunc(maps.Keys(devices), order) {
 		n := j.node(p.Node)
 		o := j.owner(p)
+		if o == nil && j.owed[p] && n.registered && !n.retired && !deletes(p) {
+			j.Violate("S50", "%v was to be deleted, is there, and the server has forgotten it", p)
+		}
 		switch {
 		case !n.registered || n.retired || !n.online || n.paused != "" || n.adoption[p] && !end || n.episodes[p] != "" && !end:
-		case o == nil && n.episodes[p] == "" && j.owed[p]:
-			j.Violate("S50", "%v was to be deleted, is there, and nothing says so", p)
 		case o == nil && (n.episodes[p] == "" || end) && !j.ignored(p, p.ID):
 			j.Violate("S46", "%v is there, and nobody knows it: episode %q", p, n.episodes[p])
 		}
@@ -115,7 +125,7 @@ func (j *Judge) restOfLeg(devices map[Place]string, o *object, l *nodeconfig.Leg
 	case code != "":
 	case !landed && (n.episodes[p] == "" || end) && !j.ignored(p, o.name):
 		j.Violate("S45", "leg %s of %s is not on its node as wanted, and nothing says so: there is %s, wanted %s, episode %q", l.Role, o.name, has, o.def.Config(l), n.episodes[p])
-	case landed && n.episodes[p] != "":
+	case landed && n.episodes[p] != "" && (k == nil || !k.guessed):
 		j.Violate("S46", "episode %s of %v is open, and it is as wanted", n.episodes[p], p)
 	}
 }
@@ -128,6 +138,9 @@ func (j *Judge) restOfTombstone(devices map[Place]string, o *object, l *nodeconf
 	}
 	_, there := devices[p]
 	switch {
+	case code == Forgotten && there:
+		j.Violate("S50", "leg %s of %s was removed, is on its node, and the server has forgotten it", l.Role, o.name)
+	case code == Forgotten:
 	case code != "" && !lasting(code, end):
 		j.Violate("S45", "leg %s of %s, which is removed, waits at rest: %s", l.Role, o.name, code)
 	case code == "" && there:
