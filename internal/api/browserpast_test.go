@@ -59,10 +59,21 @@ func TestBrowserReplay(t *testing.T) {
 	if shown := p.In("region", "Hosts").Text("table", ""); strings.Contains(shown, "reverted") || strings.Contains(shown, "soaking") {
 		t.Errorf("at the record that opened it, its hosts are %s", shown)
 	}
-	moment(t, p, "ArrowRight", "wave.promoted rollout/"+storyRun)
+	if n := browse.Eval[int](p, `document.querySelectorAll("[data-verb], .signed").length`); n > 0 {
+		t.Errorf("%d verbs are offered in the past", n)
+	}
+	promoted := moment(t, p, "ArrowRight", "wave.promoted rollout/"+storyRun)
+	then := at[operator.Status](s.world, "/status", promoted).Now.Time().UTC().Format("2006-01-02 15:04:05")
+	p.WaitText(fmt.Sprintf("As it was at %s UTC, record %d.", then, promoted))
+	p.In("banner", "").WaitText("Not now: the past")
 	p.In("region", "Waves").WaitText("canary ●promoted")
 	p.In("region", "Decisions").WaitText("wave.promoted")
 	usable(t, p, "replay")
+	pages.Choose("link", "Simulate")
+	p.WaitText(fmt.Sprintf("Played ahead from where the fleet was with record %d", promoted))
+	p.In("region", "How it would go").WaitText("runs came to an end")
+	pages.Choose("link", "Rollouts")
+	p.Choose("link", storyRun)
 	p.In("region", "Replay").TabTo("slider", "Moment of the log")
 	p.Expect("status of 404") // it was not there yet
 	p.Press("Home")

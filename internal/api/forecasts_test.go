@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -107,6 +108,17 @@ func TestForecastIsThatOfTheLog(t *testing.T) {
 	}
 }
 
+// otherwise is what steady replay finds of the log up to a record with something changed.
+func (w *world) otherwise(record uint64, wish replay.Wish) *replay.WhatIf {
+	w.t.Helper()
+	h := w.history()
+	h.Records = h.Records[:record]
+	assumed := forecast.Default(1)
+	assumed.Activation = forecast.Range{} // as measured
+	out := testkit.Value(replay.Rerun(h, testkit.Value(wish.Change())(w.t), replay.Options{Assumed: assumed, Seed: 1, Beyond: clock.Day}))(w.t)
+	return out.WhatIf(operator.Messages)
+}
+
 // TestRerunIsThatOfTheLog: what a worker finds of a change is what replay finds of the exported log.
 func TestRerunIsThatOfTheLog(t *testing.T) {
 	t.Parallel()
@@ -117,19 +129,25 @@ func TestRerunIsThatOfTheLog(t *testing.T) {
 	stop()
 	secret := w.adminSecret()
 	h := w.history()
-	f := w.asks(secret, "/reruns", fmt.Sprintf(`{"record":%d,"policy":["soak=2h"]}`, h.End()))
-	if f.State != operator.ForecastDone {
-		t.Fatalf("%+v", f)
+	begun := map[uint64]bool{}
+	for _, from := range []uint64{0, h.End() / 2} {
+		f := w.asks(secret, "/reruns", fmt.Sprintf(`{"record":%d,"policy":["soak=2h"],"from":%d}`, h.End(), from))
+		if f.State != operator.ForecastDone {
+			t.Fatalf("%+v", f)
+		}
+		var got replay.WhatIf
+		testkit.Must(t, json.Unmarshal(f.Found, &got))
+		want := w.otherwise(h.End(), replay.Wish{Policy: []string{"soak=2h"}, From: from})
+		if x := string(testkit.Value(json.Marshal(want))(t)); x != string(f.Found) || got.Divergence == nil {
+			t.Errorf("the worker found\n%s\nthe log gives\n%s", f.Found, x)
+		}
+		if r := got.End.Rollouts[0]; r.Tried != 3 || r.Failed != 0 || f.Runs == 0 || uint64(f.Runs) > h.End() {
+			t.Errorf("%+v, after %d of %d inputs of %d records", r, f.Done, f.Runs, h.End())
+		}
+		begun[got.From] = true
 	}
-	var got replay.WhatIf
-	testkit.Must(t, json.Unmarshal(f.Found, &got))
-	wish := replay.Wish{Policy: []string{"soak=2h"}}
-	assumed := forecast.Default(1)
-	assumed.Activation = forecast.Range{} // as measured
-	out := testkit.Value(replay.Rerun(h, testkit.Value(wish.Change())(t), replay.Options{Assumed: assumed, Seed: 1, Beyond: clock.Day}))(t)
-	want := replay.Diff(out.Views())
-	if x, y := fmt.Sprint(got.Differences), fmt.Sprint(want); x != y || got.Divergence == nil {
-		t.Errorf("the worker found\n%s\nthe log gives\n%s", x, y)
+	if len(begun) != 2 {
+		t.Errorf("whenever the policy is another one, the log is played from %v on", begun)
 	}
 	for question, status := range map[string]int{`{"policy":["soak=never"]}`: 422, `{"record":99999999}`: 404, `{"budget":["x"]}`: 422} {
 		if got, raw := w.request(secret, "POST", "/v1/operator/reruns", question); got != status {
@@ -160,5 +178,31 @@ func TestForecastsAreForReleasers(t *testing.T) {
 	}
 	if status, raw := w.request(w.adminSecret(), "POST", "/v1/operator/forecasts", `{"runs":100000}`); status != 422 {
 		t.Errorf("too many runs: %d %s", status, raw)
+	}
+}
+
+// TestEventsNameTheirChanges: an event says that a rerun may leave it out where one can.
+func TestEventsNameTheirChanges(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.release("r1", plan{hosts: 2, content: "one"})
+	stop := runAgents(t, w.agents(2)...)
+	w.until("r1 to converge", func() bool { return w.standing("stable@r1") == "terminal" })
+	stop()
+	page := testkit.Value(w.op.Events(w.ctx(), operator.EventQuery{Limit: 1000}))(t)
+	h := w.history()
+	kinds := map[string]int{}
+	for _, e := range page.Events {
+		if e.Seq > h.End() {
+			break
+		}
+		kinds[strings.Join(e.WhatIf, ",")]++
+		_, err := replay.Rerun(h, &replay.Change{Drop: []uint64{e.Seq}}, replay.Options{Beyond: clock.Hour})
+		if may := slices.Contains(e.WhatIf, "drop"); may != (err == nil) {
+			t.Errorf("event %d (%s) has %q, and to leave it out says %v", e.Seq, e.Type, e.WhatIf, err)
+		}
+	}
+	if len(kinds) != 3 {
+		t.Errorf("of the events of a rollout some are decided, some claims, and some from outside; there are %v", kinds)
 	}
 }

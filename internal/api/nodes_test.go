@@ -93,7 +93,7 @@ func (w *world) untilNode(name, what string, done func(*drift.Node) bool) {
 func (w *world) set(node, name, config string) {
 	w.t.Helper()
 	e := drift.Set{Kind: nodeconfig.Flow, Name: name, Definition: nodeconfig.Definition{Legs: []nodeconfig.Leg{{Role: nodeconfig.Flow, Node: node, Config: json.RawMessage(config)}}}}
-	testkit.Must(w.t, w.server.Control().EditNodes(w.ctx(), e, drift.By{Actor: "op", Reason: "test"}))
+	testkit.Value(w.server.Control().EditNodes(w.ctx(), e, drift.By{Actor: "op", Reason: "test"}))(w.t)
 }
 
 func (w *world) untilStatus(name string, want drift.Status) {

@@ -212,7 +212,7 @@ func TestNodesAreRefused(t *testing.T) {
 	if n := w.eventsOf("gw-1", event.NodeRegistered{}.EventType()); n != 1 {
 		t.Errorf("registered %d times", n)
 	}
-	testkit.Must(t, w.server.Control().EditNodes(w.ctx(), drift.Retire{Node: "gw-1"}, drift.By{Actor: "op", Reason: "gone"}))
+	testkit.Value(w.server.Control().EditNodes(w.ctx(), drift.Retire{Node: "gw-1"}, drift.By{Actor: "op", Reason: "gone"}))(t)
 	if r := known.answer(func(nodesdk.Message) bool { return false }); r != nil {
 		t.Logf("the retired node was told %+v", r)
 	}

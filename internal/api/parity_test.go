@@ -31,7 +31,6 @@ var unplaced = map[string]string{
 	"list-sources":   "", // part of status
 
 	"create-login-link": "steady ui",
-	"create-rerun":      "steady replay --drop",
 	"workspace-exec":    "", // for programs: a browser has no request that goes both ways
 }
 

@@ -29,7 +29,7 @@ const testFleet = testfleet.Name
 
 func TestMain(m *testing.M) {
 	if len(os.Args) == 2 && os.Args[1] == replay.WorkerVerb { // of a server of these tests
-		if err := replay.Work(os.Stdin, os.Stdout); err != nil {
+		if err := replay.Work(os.Stdin, os.Stdout, operator.Messages); err != nil {
 			panic(err)
 		}
 		return

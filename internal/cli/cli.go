@@ -19,6 +19,7 @@ import (
 	"github.com/steadyfleet/steady/internal/cli/agentcmd"
 	"github.com/steadyfleet/steady/internal/cli/apply"
 	"github.com/steadyfleet/steady/internal/cli/command"
+	"github.com/steadyfleet/steady/internal/cli/devices"
 	"github.com/steadyfleet/steady/internal/cli/exit"
 	"github.com/steadyfleet/steady/internal/cli/keys"
 	"github.com/steadyfleet/steady/internal/cli/nodecmd"
@@ -89,7 +90,6 @@ func (a *app) root() *cobra.Command {
 	agent.GroupID = command.GroupRun
 	root.AddCommand(a.initCmd(), a.schemaCmd(), keys.Command(a.Env), a.releaseCmd(),
 		a.demoCmd(), a.serverCmd(), command.Group(command.GroupRun, "token", "Let hosts enrol", "  steady token create web-1", a.tokenCreate()), agent,
-		command.Group(command.GroupRun, "node", "Devices that own their configuration", "  steady node token gw-1", append(nodecmd.Verbs(a.Env), a.nodeToken())...),
 		a.benchCmd(), a.doctorCmd(), simulate.Audit(a.Env), a.versionCmd(),
 		&cobra.Command{Use: "exit-codes", Short: "What each exit code means", Long: exit.Help})
 	root.AddCommand(simulate.Replay(a.Env), simulate.Command(a.Env), simulate.Worker(a.Env), operate.Command(a.Env))
@@ -97,6 +97,8 @@ func (a *app) root() *cobra.Command {
 	root.AddCommand(apply.Verbs(a.Env)...)
 	root.AddCommand(workspaces.Verbs(a.Env, a.imageLock())...)
 	root.AddCommand(a.StreamVerbs()...)
+	root.AddCommand(devices.Node(a.Env, append(nodecmd.Verbs(a.Env), a.nodeToken())...), devices.Drift(a.Env))
+	root.AddCommand(devices.Objects(a.Env)...)
 	strict(root)
 	return root
 }

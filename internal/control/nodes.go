@@ -6,15 +6,12 @@ import (
 	"crypto/ed25519"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/drift"
 	"github.com/steadyfleet/steady/internal/core/event"
-	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/core/server"
 	"github.com/steadyfleet/steady/internal/identity"
 	"github.com/steadyfleet/steady/internal/wire"
@@ -23,8 +20,8 @@ import (
 // registry has what every node is asked next. It is safe for concurrent use; the zero value
 // is empty.
 type registry struct {
-	mu sync.Mutex
-	m  map[string]*station
+	mu        sync.Mutex
+	m         map[string]*station
 	uncounted bool // something of nodes changed since they were counted; the reducer's alone
 	// online has the session of every node that was online when the process began.
 	online map[string]uint64
@@ -150,28 +147,16 @@ func (c *Control) ReportNode(ctx context.Context, in drift.Input) error {
 }
 
 // EditNodes has an operator's change of the configuration of nodes be durable.
-func (c *Control) EditNodes(ctx context.Context, e drift.Edit, by drift.By) error {
-	return refusal(c.decideNodes(ctx, c.urgent, 1, func(s *drift.State, now clock.Instant) ([]event.OfNodes, error) { return s.Edit(e, by, now) }))
-}
-
-// ViewNodes runs read on what the log says of nodes, under the rules of View.
-func (c *Control) ViewNodes(ctx context.Context, read func(*drift.State)) error {
-	return c.View(ctx, func(*plan.State) { read(c.state.Nodes) })
+func (c *Control) EditNodes(ctx context.Context, e drift.Edit, by drift.By) (events []event.OfNodes, err error) {
+	err = c.decideNodes(ctx, c.urgent, 1, func(s *drift.State, now clock.Instant) (_ []event.OfNodes, err error) {
+		events, err = s.Edit(e, by, now)
+		return events, err
+	})
+	return events, refusal(err)
 }
 
 // reconnectWithin is how long after a start a node has to come back before it is offline.
 const reconnectWithin = time.Minute
-
-// noteOnline remembers which nodes the log has as online, though their connections ended with
-// the process before.
-func (c *Control) noteOnline() {
-	c.nodes.online = map[string]uint64{}
-	for name, n := range c.state.Nodes.Nodes { // order-free: it fills a map
-		if n.Online {
-			c.nodes.online[name] = n.Session
-		}
-	}
-}
 
 // dropGone ends the sessions of before the start of nodes that did not come back.
 func (c *Control) dropGone(ctx context.Context) {
@@ -187,23 +172,11 @@ func (c *Control) dropGone(ctx context.Context) {
 			return
 		}
 		err := c.decideNodes(ctx, c.normal, len(c.nodes.online), func(s *drift.State, now clock.Instant) ([]event.OfNodes, error) {
-			return endSessions(s, c.nodes.online, now)
+			return server.EndNodeSessions(s, c.nodes.online, now)
 		})
 		if err == nil || ctx.Err() != nil {
 			return
 		}
 		c.cfg.Log.Warn(fmt.Sprintf("nodes that did not come back are shown as online for another %s", reconnectWithin), "err", err)
 	}
-}
-
-// endSessions ends those of the sessions that go on.
-func endSessions(s *drift.State, sessions map[string]uint64, now clock.Instant) (out []event.OfNodes, err error) {
-	for _, name := range slices.Sorted(maps.Keys(sessions)) {
-		events, err := s.Step(drift.Disconnected{Node: name, Session: sessions[name], Reason: "the server was restarted"}, now)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, events...)
-	}
-	return out, nil
 }

@@ -28,6 +28,8 @@ type Options struct {
 	Seed    uint64
 	// Beyond is how long after the end of the log the run may go on.
 	Beyond clock.Duration
+	// Progress, if set, is called with how many inputs of the log are played.
+	Progress func(done, of int)
 }
 
 // Outcome is what came of a rerun.
@@ -54,15 +56,10 @@ type Outcome struct {
 	Entries []event.Entry `json:"-"`
 }
 
-// Views are where the log ends, and where the rerun does.
-func (o *Outcome) Views() (recorded, end View) {
-	return ViewAt(o.Recorded, 0, o.RecordedAt), ViewAt(o.End, 0, o.EndedAt)
-}
-
 // Divergence is where the rerun first decides something else.
 type Divergence struct {
 	At clock.Instant `json:"at"`
-	// Seq is the first event of the log that was decided there, or follows.
+	// Seq is the first event of the log that was decided there, or follows; 0 if none does.
 	Seq      uint64        `json:"seq"`
 	Recorded []event.Entry `json:"recorded"` // decided then and not now
 	New      []event.Entry `json:"new"`      // decided now and not then
@@ -77,16 +74,17 @@ type Departure struct {
 
 // rerun runs the planner over a history with something changed.
 type rerun struct {
-	h, docs *History // docs has the manifests as they are now
-	w       *forecast.World
-	units   []*unit
-	next    int
-	empty   bool // nothing is changed: the planner runs when it did
-	refused map[string][]digest.Digest
-	skew    map[string]clock.Duration
-	made    []event.Entry // what was committed in the unit that is played
-	playing bool
-	out     *Outcome
+	h, docs  *History // docs has the manifests as they are now
+	w        *forecast.World
+	units    []*unit
+	next     int
+	empty    bool // nothing is changed: the planner runs when it did
+	refused  map[string][]digest.Digest
+	skew     map[string]clock.Duration
+	made     []event.Entry // what was committed in the unit that is played
+	playing  bool
+	progress func(done, of int)
+	out      *Outcome
 }
 
 // Rerun runs the planner over a history as the change has it. A *ChangeError says
@@ -117,7 +115,7 @@ func Rerun(h *History, c *Change, o Options) (*Outcome, error) {
 		start = min(start, sort.Search(len(was), func(i int) bool { return was[i].last > c.From }))
 	}
 	x := &rerun{h: h, docs: docs, units: units, next: start, empty: c.Empty(), refused: map[string][]digest.Digest{},
-		skew: Skew(h), out: &Outcome{Modelled: []Departure{}, Recorded: recorded}}
+		skew: Skew(h), progress: o.Progress, out: &Outcome{Modelled: []Departure{}, Recorded: recorded}}
 	if err := x.begin(was[:start], model); err != nil {
 		return nil, err
 	}
@@ -195,6 +193,9 @@ func nonces(h *History) map[uint64]string {
 
 // schedule has the next unit of the log happen when it did.
 func (x *rerun) schedule() {
+	if x.progress != nil {
+		x.progress(x.next, len(x.units))
+	}
 	if x.next >= len(x.units) {
 		x.w.Refreshed = true // the log no longer tells
 		return

@@ -89,6 +89,18 @@ func (u *unit) together(r *event.Record) bool {
 	return r.At == u.at && r.Term == u.term && r.HostSeq == 0
 }
 
+// Changeable lists the changes that may be of a record: of those that the planner decided by
+// itself none is, and a claim is repeated until it is answered.
+func Changeable(r *event.Record) []string {
+	switch {
+	case r.HostSeq == 0 && decides(r):
+		return nil
+	case r.Type == (event.GrantClaimed{}).EventType():
+		return []string{"delay"}
+	}
+	return []string{"delay", "drop"}
+}
+
 // decides reports whether the planner decided a record by itself.
 func decides(r *event.Record) bool { return event.IsDecision(r.Type) && actor(r) == "" }
 

@@ -39,6 +39,8 @@ type Rollout struct {
 	Reason   string         `json:"reason,omitempty"`
 	Wave     string         `json:"wave,omitempty"` // the last that is open
 	Members  map[string]int `json:"members,omitempty"`
+	Tried    int            `json:"tried,omitempty"`  // members that were given the target
+	Failed   int            `json:"failed,omitempty"` // those of them that failed or refused it, whatever they run now
 	Block    string         `json:"block,omitempty"`
 	OpenedAt clock.Instant  `json:"openedAt"`
 	EndedAt  clock.Instant  `json:"endedAt,omitempty"`
@@ -104,6 +106,7 @@ func lookRollout(s *plan.State, r *rollout.Rollout, at clock.Instant) Rollout {
 		return row
 	}
 	row.Wave, row.Members = r.Plan.Header.Waves[r.Cursor].Name, map[string]int{}
+	row.Tried, row.Failed = r.Total().Tried, r.Total().Failures
 	for status, n := range r.Total().By {
 		if n > 0 {
 			row.Members[rollout.Status(status).String()] = n

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/forecast"
 	"github.com/steadyfleet/steady/internal/release"
 )
@@ -50,17 +51,17 @@ type Said struct {
 }
 
 // Work does the job that comes in, in a process of its own, which takes what no other wants
-// of the processors. The folder that it runs in is its own.
-func Work(in io.Reader, out io.Writer) error {
+// of the processors. The folder that it runs in is its own. Describe words events.
+func Work(in io.Reader, out io.Writer, describe func([]event.Entry) []string) error {
 	lines := json.NewEncoder(out)
-	found, err := work(bufio.NewReaderSize(in, 1<<20), lines)
+	found, err := work(bufio.NewReaderSize(in, 1<<20), lines, describe)
 	if err != nil {
 		return lines.Encode(Said{Error: err.Error()})
 	}
 	return lines.Encode(Said{Found: found})
 }
 
-func work(in *bufio.Reader, lines *json.Encoder) (json.RawMessage, error) {
+func work(in *bufio.Reader, lines *json.Encoder, describe func([]event.Entry) []string) (json.RawMessage, error) {
 	line, err := in.ReadBytes('\n')
 	if err != nil {
 		return nil, fmt.Errorf("read the job: %w", err)
@@ -76,11 +77,18 @@ func work(in *bufio.Reader, lines *json.Encoder) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
+	var told time.Time
+	progress := func(done, of int) {
+		if now := time.Now(); now.Sub(told) >= toldEvery {
+			told = now
+			_ = lines.Encode(Said{Done: done, Runs: of}) // the last line says whether anybody listens
+		}
+	}
 	var found any
 	if j.Otherwise != nil {
-		found, err = j.rerun(h)
+		found, err = j.rerun(h, progress, describe)
 	} else {
-		found, err = j.forecast(h, lines)
+		found, err = j.forecast(h, progress)
 	}
 	if err != nil {
 		return nil, err
@@ -105,7 +113,7 @@ func confine(memory uint64) error {
 	return nil
 }
 
-func (j *Job) forecast(h *History, lines *json.Encoder) (*forecast.Report, error) {
+func (j *Job) forecast(h *History, progress func(done, of int)) (*forecast.Report, error) {
 	p, err := unpacked(j.Release)
 	if err != nil {
 		return nil, err
@@ -122,15 +130,8 @@ func (j *Job) forecast(h *History, lines *json.Encoder) (*forecast.Report, error
 	if runs == 0 {
 		runs = forecast.DefaultRuns(len(f.Hosts))
 	}
-	var told time.Time
-	tell := func(done int) {
-		if now := time.Now(); now.Sub(told) >= toldEvery {
-			told = now
-			_ = lines.Encode(Said{Done: done, Runs: runs}) // the last line says whether anybody listens
-		}
-	}
-	tell(0)
-	return forecast.Run(context.Background(), f, j.Assumed, runs, j.Seed, tell)
+	progress(0, runs)
+	return forecast.Run(context.Background(), f, j.Assumed, runs, j.Seed, func(done int) { progress(done, runs) })
 }
 
 // unpacked reads a packed release, if there is one.

@@ -10,12 +10,13 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 func TestMain(m *testing.M) {
 	if len(os.Args) == 2 && os.Args[1] == WorkerVerb {
-		if err := Work(os.Stdin, os.Stdout); err != nil {
+		if err := Work(os.Stdin, os.Stdout, func([]event.Entry) []string { return nil }); err != nil {
 			panic(err)
 		}
 		return

@@ -19,6 +19,7 @@ import (
 
 	"github.com/steadyfleet/steady/internal/api/operator"
 	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/replay"
 	"github.com/steadyfleet/steady/internal/store"
 	"github.com/steadyfleet/steady/internal/wire"
 )
@@ -51,7 +52,7 @@ var _ huma.Resolver = (*eventsIn)(nil)
 func eventOf(r *event.Record) operator.Event {
 	e := operator.Event{Seq: r.Seq, At: r.At, Term: r.Term, Type: r.Type, Subject: r.Subject,
 		Incarnation: r.Incarnation, HostSeq: r.HostSeq, Body: r.Body, Hash: hex.EncodeToString(r.Hash[:])}
-	e.Message = operator.Message(e)
+	e.Message, e.WhatIf = operator.Message(e), replay.Changeable(r)
 	return e
 }
 

@@ -121,7 +121,7 @@ func (h *Handler) createRerun(ctx context.Context, in *bodyIn[operator.NewRerun]
 		return f, wire.Refuse(wire.ErrInvalid, "the log has %d records, and at most %d are played again here; run steady replay", j.Record-base.Seq, maxRerun)
 	}
 	n.Record, n.Seed = 0, cmp.Or(n.Seed, 1)
-	wish := replay.Wish{Delay: n.Delay, Drop: n.Drop, Policy: n.Policy, Budget: n.Budget}
+	wish := replay.Wish{Delay: n.Delay, Drop: n.Drop, Policy: n.Policy, Budget: n.Budget, From: n.From}
 	if _, err := wish.Change(); err != nil {
 		return f, wire.Refuse(wire.ErrInvalid, "%v", err)
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/steadyfleet/steady/internal/control"
 	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/drift"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/health"
@@ -18,6 +19,7 @@ import (
 // a record. See control.Control and control.Moment.
 type source interface {
 	View(ctx context.Context, read func(*plan.State)) error
+	ViewNodes(ctx context.Context, read func(*drift.State)) error
 	Head() store.Head
 	Now() clock.Instant
 	Root() trust.Root
@@ -47,3 +49,5 @@ func (h *Handler) at(ctx context.Context, in *AtRecord) (source, error) {
 	}
 	return h.c.At(ctx, in.At)
 }
+
+func (in *AtRecord) record() *AtRecord { return in }

@@ -28,6 +28,7 @@ type NewRerun struct {
 	Drop   []uint64 `json:"drop,omitempty" maxItems:"20" doc:"Events that do not happen"`
 	Policy []string `json:"policy,omitempty" maxItems:"20" doc:"Other policies, [CHANNEL:]FIELD=VALUE"`
 	Budget []string `json:"budget,omitempty" maxItems:"20" doc:"Other budgets, SELECTOR=N"`
+	From   uint64   `json:"from,omitempty" doc:"The record after which policies and budgets are others; the beginning unless given"`
 	Seed   uint64   `json:"seed,omitempty" doc:"Where chance begins; 1 unless given"`
 }
 
@@ -46,9 +47,10 @@ type Forecast struct {
 	Record uint64        `json:"record"`
 	Start  clock.Instant `json:"start,omitempty"`
 	State  string        `json:"state" enum:"queued,running,done,failed"`
-	Done   int           `json:"done" doc:"Runs that are played"`
+	Done   int           `json:"done" doc:"Runs that are played; of a rerun inputs of the log"`
 	Runs   int           `json:"runs" doc:"Of so many"`
-	// Found is what steady release simulate prints with -o json, of a rerun what differs.
+	// Found is what steady release simulate prints with -o json, of a rerun what steady replay does, of each list the
+	// first 500.
 	Found json.RawMessage `json:"found,omitempty"`
 	Error string          `json:"error,omitempty"`
 }

@@ -25,6 +25,15 @@ func Message(e Event) string {
 	return e.Type + " " + string(e.Body)
 }
 
+// Messages says what each of some events means, and of whom.
+func Messages(entries []event.Entry) []string {
+	out := []string{}
+	for _, e := range entries {
+		out = append(out, fmt.Sprintf("%s: %s", cmp.Or(e.Host(), "server"), Message(Event{Type: e.Type, Subject: e.Subject, At: e.At, Body: e.Body})))
+	}
+	return out
+}
+
 // message words the events of one type.
 type message struct {
 	eventType string

@@ -302,6 +302,8 @@ type Event struct {
 	Body        json.RawMessage `json:"body"`
 	// Message says what it means, as steady events does.
 	Message string `json:"message,omitempty"`
+	// WhatIf has the changes of a rerun that may be of this event.
+	WhatIf []string `json:"whatIf,omitempty" enum:"delay,drop"`
 	// Hash chains the log: SHA-256, in hex, over the hash of the record before and this one.
 	Hash string `json:"hash,omitempty"`
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/prose"
 	"github.com/steadyfleet/steady/internal/core/rollout"
 	"github.com/steadyfleet/steady/internal/core/spec"
+	"github.com/steadyfleet/steady/internal/replay"
 )
 
 // Reference is what every word means that a status has, and what to do about it.
@@ -24,11 +25,13 @@ type Reference struct {
 	Gates []prose.Meaning `json:"gates"`
 	// EventTypes are those of the log's records, in order.
 	EventTypes []string `json:"eventTypes"`
+	// PolicyFields are what a rerun can have otherwise in a policy.
+	PolicyFields []string `json:"policyFields"`
 }
 
 // NewReference is of this version.
 func NewReference() Reference {
-	r := Reference{Rollouts: rollout.StatusMeanings, Waves: rollout.WaveMeanings, Members: rollout.MemberMeanings, Health: health.Meanings, Resources: spec.Meanings, Gates: gate.Meanings(), EventTypes: event.Types()}
+	r := Reference{Rollouts: rollout.StatusMeanings, Waves: rollout.WaveMeanings, Members: rollout.MemberMeanings, Health: health.Meanings, Resources: spec.Meanings, Gates: gate.Meanings(), EventTypes: event.Types(), PolicyFields: replay.PolicyFields()}
 	for _, p := range plan.Presences {
 		r.Presences = append(r.Presences, prose.Meaning{Word: string(p.Presence), Means: p.Means, Next: p.Waves})
 	}

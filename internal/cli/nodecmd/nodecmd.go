@@ -36,7 +36,7 @@ func run(e *command.Env) *cobra.Command {
 		Use:   "run",
 		Short: "Connect a device to the server",
 		Long: `Connects the device beside it to the server, and stays connected: the server sets
-objects of the device's configuration, and is told what else changes there. Nothing
+objects of the device's configuration, and what else changes there is reported to it. Nothing
 that the device has is overwritten unless an operator has decided so.
 
 At the first start it registers with a token (see steady node token), which says who

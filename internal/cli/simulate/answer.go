@@ -3,32 +3,11 @@ package simulate
 import (
 	"fmt"
 
-	"github.com/steadyfleet/steady/internal/api/operator"
 	"github.com/steadyfleet/steady/internal/cli/term"
 	"github.com/steadyfleet/steady/internal/core/clock"
-	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/replay"
 )
-
-type whatIf struct {
-	*replay.Outcome
-	FirstRecorded []string            `json:"firstRecorded"`
-	FirstNew      []string            `json:"firstNew"`
-	Recorded      replay.View         `json:"recorded"`
-	End           replay.View         `json:"end"`
-	Differences   []replay.Difference `json:"differences"`
-}
-
-func answerOf(out *replay.Outcome) whatIf {
-	w := whatIf{Outcome: out, FirstRecorded: []string{}, FirstNew: []string{}}
-	w.Recorded, w.End = out.Views()
-	w.Differences = replay.Diff(w.Recorded, w.End)
-	if d := out.Divergence; d != nil {
-		w.FirstRecorded, w.FirstNew = describe(d.Recorded), describe(d.New)
-	}
-	return w
-}
 
 func (a verbs) showWhy(w *plan.Answer, seq uint64, at clock.Instant) {
 	a.Printf("After event %d (%s)\n%s: %s\n", seq, at, w.Host, w.Message)
@@ -79,7 +58,7 @@ func (a verbs) showView(v replay.View) error {
 	return a.Table([]string{"host", "presence", "phase", "rollout", "runs", "grant"}, rows)
 }
 
-func (a verbs) showAnswer(w whatIf, check bool) error {
+func (a verbs) showAnswer(w *replay.WhatIf, check bool) error {
 	if check {
 		if w.Divergence == nil && w.Unfit == 0 && len(w.Modelled) == 0 {
 			a.Printf("This version decides exactly what is in the log, event by event.\n")
@@ -90,7 +69,11 @@ func (a verbs) showAnswer(w whatIf, check bool) error {
 	if w.Divergence == nil {
 		a.Printf("Every decision would have been the same.\n")
 	} else {
-		a.Printf("First other decision at %s, at event %d of the log\n", w.Divergence.At, w.Divergence.Seq)
+		where := "when the log has ended"
+		if w.Divergence.Seq != 0 {
+			where = fmt.Sprintf("at event %d of the log", w.Divergence.Seq)
+		}
+		a.Printf("First other decision at %s, %s\n", w.Divergence.At, where)
 		a.list("recorded", w.FirstRecorded)
 		a.list("instead", w.FirstNew)
 	}
@@ -131,17 +114,4 @@ func (a verbs) list(what string, lines []string) {
 		a.Printf("  %-9s %s\n", what, term.Printable(line))
 		what = ""
 	}
-}
-
-// describe says decisions for people.
-func describe(entries []event.Entry) []string {
-	out := []string{}
-	for _, e := range entries {
-		who := e.Host()
-		if who == "" {
-			who = "server"
-		}
-		out = append(out, fmt.Sprintf("%s: %s", who, operator.Message(operator.Event{Type: e.Type, Subject: e.Subject, At: e.At, Body: e.Body})))
-	}
-	return out
 }

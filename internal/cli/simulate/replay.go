@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/steadyfleet/steady/internal/api/operator"
 	"github.com/steadyfleet/steady/internal/cli/command"
 	"github.com/steadyfleet/steady/internal/cli/exit"
 	"github.com/steadyfleet/steady/internal/core/clock"
@@ -203,7 +204,7 @@ func (a verbs) otherwise(h *replay.History, c *replay.Change, o replayOptions) e
 	if err != nil {
 		return err
 	}
-	answer := answerOf(out)
+	answer := out.WhatIf(operator.Messages)
 	if err := a.Print(answer, func() error { return a.showAnswer(answer, c.Empty()) }); err != nil {
 		return err
 	}

@@ -2,12 +2,10 @@ package workspaces
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -57,7 +55,7 @@ func (a verbs) edit(ctx context.Context, c *operator.Client, host, name, reason 
 	kept := func(err error) error {
 		return fmt.Errorf("%w\nwhat you wrote is kept in %s; steady apply -f sets it", err, file)
 	}
-	if err := a.editor(ctx, file); err != nil {
+	if err := a.Editor(ctx, file); err != nil {
 		return kept(err)
 	}
 	list, err := apply.ReadFile(a.Env, file, host)
@@ -94,16 +92,6 @@ func (a verbs) edit(ctx context.Context, c *operator.Client, host, name, reason 
 		return err
 	}
 	return s.Finish(ctx, f)
-}
-
-func (a verbs) editor(ctx context.Context, file string) error {
-	editor := cmp.Or(a.Getenv("VISUAL"), a.Getenv("EDITOR"), "vi")
-	cmd := exec.CommandContext(ctx, "sh", "-c", editor+` "$1"`, "sh", file) // with the words that it may have
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = a.In, a.Out, a.Err
-	if err := cmd.Run(); err != nil {
-		return exit.With(exit.Failed, fmt.Errorf("the editor %q ended with an error: %w", editor, err))
-	}
-	return nil
 }
 
 func compact(raw json.RawMessage) []byte {

@@ -13,9 +13,9 @@ import (
 	"github.com/steadyfleet/steady/internal/core/nodeconfig"
 )
 
-// AdoptAbove is how many objects that the server does not know are asked about one by one;
-// more become one question.
-const AdoptAbove = 50
+// AtOnce is how many objects that the server does not know become an episode each; more
+// become one adoption.
+const AtOnce = 50
 
 // comparison is one comparison of what a node has with what it should have.
 type comparison struct {
@@ -29,7 +29,7 @@ func (c *comparison) add(ev event.OfNodes) { c.out = append(c.out, ev) }
 
 func (in Snapshot) decide(s *State, _ clock.Instant) ([]event.OfNodes, error) {
 	n := s.Nodes[in.Node]
-	if n == nil || n.Session != in.Session || n.Flight != nil && n.Flight.Session == in.Session {
+	if n == nil || !n.Online || n.Session != in.Session || n.Flight != nil && n.Flight.Session == in.Session {
 		return nil, nil
 	}
 	on := event.OnNode{Node: n.Name}
@@ -46,8 +46,8 @@ func (in Snapshot) decide(s *State, _ clock.Instant) ([]event.OfNodes, error) {
 		x.Config, _ = s.RulesOf(n.Name, x.Kind, x.ID).Redacted(x.Config)
 		actual[place{x.Kind, x.ID}] = &x
 	}
-	landed := c.readBack(in, actual)
-	if !c.pauses(in, actual) && n.Paused == nil {
+	if !c.pauses(in, actual) {
+		landed := c.readBack(in, actual)
 		for _, r := range s.legsOf(n.Name) {
 			if o, d, l := s.leg(r); r != landed {
 				c.leg(o, d, l, actual[place{o.Kind, d.ID}])
@@ -87,6 +87,16 @@ func (in *Snapshot) unusable(n *Node) (code, detail string) {
 	return "", ""
 }
 
+// applied reports whether the node applied the operation in flight.
+func (c *comparison) applied(in Snapshot, actual map[place]*Actual) bool {
+	f := c.n.Flight
+	if f == nil {
+		return false
+	}
+	x := actual[place{f.Kind, f.ID}]
+	return in.Op >= f.Op || x != nil && x.Op == f.Op
+}
+
 // readBack finds out what became of an operation whose answer was lost, and returns its leg.
 func (c *comparison) readBack(in Snapshot, actual map[place]*Actual) legRef {
 	f := c.n.Flight
@@ -100,19 +110,26 @@ func (c *comparison) readBack(in Snapshot, actual map[place]*Actual) legRef {
 	}
 	of, x := o.sync(d), actual[place{f.Kind, f.ID}]
 	done := event.PushSucceeded{SyncOf: of, Op: f.Op, Delete: f.Delete, Version: f.Version, ReadBack: true}
-	switch {
-	case f.Delete && x == nil:
-	case !f.Delete && x != nil && x.Op == f.Op && x.OpETag == x.ETag:
+	switch applied := c.applied(in, actual); {
+	case f.Delete && (x == nil || applied): // if something is there, somebody made it since
+	case applied && x != nil && x.Op == f.Op && x.OpETag == x.ETag:
 		done.ETag, done.Observed = x.ETag, x.Config
-	case !f.Delete && x != nil && x.Op == f.Op: // and somebody changed it since
-		done.ETag, done.Observed = x.OpETag, f.Config
+	case applied: // and somebody changed or deleted it since
+		if x != nil {
+			done.ETag, done.Observed = x.OpETag, f.Config
+		}
 	default:
 		c.add(event.PushFailed{SyncOf: of, Op: f.Op, Code: "connection-lost", Error: "the connection was lost before the node answered, and it has not applied the push", Absent: x == nil, Attempt: l.Attempts})
 		return legRef{}
 	}
 	c.add(done)
-	if x != nil {
+	switch {
+	case !f.Delete:
 		c.leg(o, d, &Leg{Status: Pushed, Acked: &Acked{Version: f.Version, Base: nodeconfig.Base{Desired: f.Desired, Observed: done.Observed}, ETag: done.ETag}}, x)
+	case x != nil:
+		c.drift(event.Sync(c.n.Name, f.Kind, f.ID, ""), place{f.Kind, f.ID}, Extraneous, false, x, nil)
+	default:
+		c.close(c.n.Episodes[Key(f.Kind, f.ID)], "it is gone from the node")
 	}
 	return ref
 }
@@ -122,8 +139,13 @@ func (c *comparison) readBack(in Snapshot, actual map[place]*Actual) legRef {
 func (c *comparison) pauses(in Snapshot, actual map[place]*Actual) bool {
 	n, on := c.n, event.OnNode{Node: c.n.Name}
 	expected, there := 0, 0
+	var landed legRef
+	if c.applied(in, actual) && !n.Flight.Delete {
+		landed = legRef{n.Flight.Object, n.Flight.Role}
+	}
 	for _, r := range c.s.legsOf(n.Name) {
-		if o, d, l := c.s.leg(r); l.Acked != nil && !o.Removed {
+		o, d, l := c.s.leg(r)
+		if e := n.Episodes[Key(o.Kind, d.ID)]; (l.Acked != nil || r == landed) && !o.Removed && (e == nil || e.Drift != Missing) {
 			expected++
 			if actual[place{o.Kind, d.ID}] != nil {
 				there++
@@ -131,15 +153,14 @@ func (c *comparison) pauses(in Snapshot, actual map[place]*Actual) bool {
 		}
 	}
 	switch {
-	case n.Paused != nil && n.Paused.Code == Emptied && there > 0:
-		c.add(event.NodeResumed{OnNode: on, Actor: "server", Reason: "the node has its objects again"})
-		return true
-	case n.Paused != nil:
-		return true
-	case in.Instance != "" && n.Instance != "" && in.Instance != n.Instance && expected > 0:
+	case (n.Paused == nil || n.Paused.Code == Emptied) && in.Instance != "" && n.Instance != "" && in.Instance != n.Instance && c.s.expects(n) > 0:
 		c.add(n.rebuilt(in.Instance))
 		return true
-	case len(in.Objects) == 0 && expected > 1:
+	case n.Paused != nil && n.Paused.Code == Emptied && there > 0:
+		c.add(event.NodeResumed{OnNode: on, Actor: "server", Reason: "the node has its objects again"})
+	case n.Paused != nil:
+		return true
+	case len(in.Objects) == 0 && expected > 1 && !n.Resumed:
 		c.add(event.NodePaused{OnNode: on, Code: Emptied, Detail: fmt.Sprintf("the node reports no object at all, and had acknowledged %d: it was set up anew, or has not read its configuration", expected)})
 		return true
 	}
@@ -154,6 +175,10 @@ func (c *comparison) leg(o *Object, d *nodeconfig.Leg, l *Leg, x *Actual) {
 		return // an operator decided about it as it is
 	}
 	drift := func(kind string, conflict bool, differences []diff.Difference) {
+		if !conflict && c.s.ignoresWhole(c.n.Name, o.Kind, o.Name) {
+			c.close(c.n.Episodes[Key(p.kind, p.id)], "it is ignored")
+			return
+		}
 		c.drift(of, p, kind, conflict, x, differences)
 	}
 	as := func(delete bool) {
@@ -171,6 +196,10 @@ func (c *comparison) leg(o *Object, d *nodeconfig.Leg, l *Leg, x *Actual) {
 		as(true)
 	case o.Removed && acked != nil && !changed:
 		c.close(c.n.Episodes[Key(p.kind, p.id)], "it is as the server knew it, and is deleted")
+	case o.Anonymous:
+		drift(Extraneous, true, nil)
+	case o.Removed && acked == nil && len(rules.Compare(desired, x.Config, nil)) == 0:
+		as(false)
 	case o.Removed:
 		var base *nodeconfig.Base
 		if acked != nil {
@@ -209,7 +238,8 @@ func (c *comparison) drift(of event.SyncOf, p place, kind string, conflict bool,
 	}
 	d.Differences = differences
 	if e != nil && e.Drift == kind {
-		if e.ETag != d.ETag || e.Conflict != conflict || !slices.Equal(e.Differences, differences) {
+		name, role := c.s.named(c.n.Name, p)
+		if e.Decided || e.Name != name || e.Role != role || e.ETag != d.ETag || e.Conflict != conflict || !slices.Equal(e.Differences, differences) {
 			d.Episode = e.Episode
 			c.add(event.DriftChanged{SyncOf: of, Drifted: d})
 		}
@@ -258,33 +288,39 @@ func (c *comparison) open() int {
 func (c *comparison) unknown(actual map[place]*Actual) {
 	var objects []event.NodeObject
 	n := c.n
-	asked := map[place]bool{}
-	if n.Adoption != nil {
-		for _, x := range n.Adoption.Objects {
-			asked[place{x.Kind, x.ID}] = true
-		}
-	}
 	for p, x := range actual { // order-free: sorted below
 		if _, ours := c.s.legs[n.Name][p]; ours || c.s.ignoresWhole(n.Name, p.kind, p.id) {
-			continue
-		}
-		if e := n.Episodes[Key(p.kind, p.id)]; e != nil && e.Drift == Extraneous {
-			c.drift(event.Sync(n.Name, p.kind, p.id, ""), p, Extraneous, false, x, nil)
 			continue
 		}
 		objects = append(objects, event.NodeObject{Kind: x.Kind, ID: x.ID, ETag: x.ETag, Config: x.Config})
 	}
 	slices.SortFunc(objects, func(a, b event.NodeObject) int { return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.ID, b.ID)) })
+	known := func(o event.NodeObject) bool {
+		e := n.Episodes[Key(o.Kind, o.ID)]
+		return e != nil && e.Drift == Extraneous
+	}
+	each := func(o event.NodeObject) {
+		c.drift(event.Sync(n.Name, o.Kind, o.ID, ""), place{o.Kind, o.ID}, Extraneous, false, actual[place{o.Kind, o.ID}], nil)
+	}
+	for _, o := range objects {
+		if known(o) {
+			each(o)
+		}
+	}
+	objects = slices.DeleteFunc(objects, known)
 	switch {
 	case n.Adoption != nil && len(objects) == 0:
 		c.add(event.AdoptionClosed{OnNode: event.OnNode{Node: n.Name}, Reason: "the node has none of the objects any more, or the server knows them"})
-	case n.Adoption != nil || len(objects) > 0 && n.ComparedAt == 0 || len(objects) > AdoptAbove:
+	case !n.Dismissed && (n.Adoption != nil || len(objects) > 0 && n.ComparedAt == 0 || len(objects) > AtOnce):
+		for _, o := range objects {
+			c.close(n.Episodes[Key(o.Kind, o.ID)], "it is asked about together with others")
+		}
 		if n.Adoption == nil || !slices.EqualFunc(n.Adoption.Objects, objects, func(a, b event.NodeObject) bool { return a.Kind == b.Kind && a.ID == b.ID && a.ETag == b.ETag }) {
 			c.add(event.AdoptionOpened{OnNode: event.OnNode{Node: n.Name}, Objects: objects})
 		}
 	default:
 		for _, o := range objects {
-			c.drift(event.Sync(n.Name, o.Kind, o.ID, ""), place{o.Kind, o.ID}, Extraneous, false, actual[place{o.Kind, o.ID}], nil)
+			each(o)
 		}
 	}
 }

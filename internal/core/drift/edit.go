@@ -100,9 +100,6 @@ func (s *State) Check(in Set) (nodeconfig.Definition, error) {
 		if n := s.Nodes[l.Node]; n != nil && len(n.Collections) > 0 && !slices.ContainsFunc(n.Collections, func(c event.NodeCollection) bool { return c.Kind == in.Kind }) {
 			return d, refuse(CodeInvalid, "node %s has no objects of kind %s: its driver %s has %s", l.Node, in.Kind, n.Driver, strings.Join(n.kinds(), ", "))
 		}
-		if r, used := s.legs[l.Node][place{in.Kind, l.ID}]; used && r.object != Key(in.Kind, in.Name) && !s.Objects[r.object].Removed {
-			return d, refuse(CodeConflict, "node %s has the %s %q of %s already; choose another id", l.Node, in.Kind, l.ID, strings.Replace(r.object, "/", " ", 1))
-		}
 		config := d.Config(l)
 		if len(config) > nodeconfig.MaxConfig {
 			return d, refuse(CodeInvalid, "leg %s: %d bytes of config, at most %d are allowed", l.Role, len(config), nodeconfig.MaxConfig)
@@ -111,12 +108,26 @@ func (s *State) Check(in Set) (nodeconfig.Definition, error) {
 			return d, refuse(CodeInvalid, "leg %s: %v", l.Role, err)
 		}
 	}
+	if err := s.free(in.Kind, in.Name, &d); err != nil {
+		return d, err
+	}
 	if !in.AllowPorts {
 		if used := s.PortConflicts(in.Kind, in.Name, d); len(used) > 0 {
 			return d, refuse(CodePort, "%s; choose another port, or set it all the same with --allow-port-conflict", strings.Join(used, "; "))
 		}
 	}
 	return d, nil
+}
+
+// free refuses a definition with a leg where another object has one.
+func (s *State) free(kind, name string, d *nodeconfig.Definition) error {
+	for i := range d.Legs {
+		l := &d.Legs[i]
+		if r, used := s.legs[l.Node][place{kind, l.ID}]; used && r.object != Key(kind, name) && !s.Objects[r.object].Removed {
+			return refuse(CodeConflict, "node %s has the %s %q of %s already; choose another id", l.Node, kind, l.ID, strings.Replace(r.object, "/", " ", 1))
+		}
+	}
+	return nil
 }
 
 func (n *Node) kinds() (out []string) {

@@ -103,27 +103,28 @@ func (s *State) foldNode(at clock.Instant, ev event.OfNodes) {
 	case event.SyncRequested:
 		n.Compare = true
 	case event.SyncCompleted:
-		n.Compare, n.Reread, n.ComparedAt, n.Refusal = false, false, at, ""
+		n.Compare, n.Reread, n.ComparedAt, n.Refusal, n.Resumed, n.Dismissed = false, false, at, "", false, false
 		n.Generation, n.Reported = ev.Generation, ev.Objects
 	case event.SnapshotRefused:
 		n.Refusal = ev.Code
 	case event.AdoptionOpened:
-		n.Adoption = &Adoption{ev.Objects, at}
+		n.Adoption = &Adoption{slices.Clone(ev.Objects), at}
 	case event.AdoptionClosed:
-		n.Adoption, n.Compare = nil, true
+		n.Adoption, n.Compare, n.Dismissed = nil, true, ev.Actor != ""
 	}
 }
 
 // foldResumed has a node go on. To push again what it lost is to have the server know
 // nothing of it any more, as with a new one.
 func (s *State) foldResumed(n *Node, ev event.NodeResumed) {
-	n.Paused, n.Compare = nil, true
+	n.Paused, n.Compare, n.Resumed = nil, true, true
 	if !ev.Push {
 		return
 	}
 	for _, r := range s.legsOf(n.Name) {
 		if o, _, l := s.leg(r); !o.Removed && l.BinnedUntil == 0 {
-			l.Status, l.Acked, l.RetryAt, l.Attempts, l.FailedSince = Pending, nil, 0, 0, 0
+			l.Acked, l.Unknown, l.RetryAt, l.Attempts, l.FailedSince = nil, true, 0, 0, 0
+			l.wait()
 		}
 	}
 }
@@ -132,6 +133,7 @@ func (s *State) foldResumed(n *Node, ev event.NodeResumed) {
 func (s *State) foldRetired(at clock.Instant, n *Node, ev event.NodeRetired) {
 	n.Online, n.Since, n.Why, n.RetiredAt = false, at, "it was retired", max(ev.NotBefore, 1)
 	n.Key, n.NextKey, n.Paused, n.Adoption, n.Flight, n.Compare, n.Reread = nil, nil, nil, nil, nil, false, false
+	n.ComparedAt = 0 // what it has when it comes back is a first contact
 	clear(n.Episodes)
 	for _, r := range s.legsOf(n.Name) {
 		o, d, l := s.leg(r)
@@ -182,7 +184,10 @@ func (s *State) foldSet(at clock.Instant, ev event.ConfigSet) {
 	for i := range o.Definition.Legs {
 		d := &o.Definition.Legs[i]
 		o.Legs[d.Role] = o.adopt(old, d, ev.Base, at)
-		if n := s.Nodes[d.Node]; n != nil && (ev.Base != "" || n.Episodes[Key(ev.Kind, d.ID)] != nil) {
+		if r, taken := s.legs[d.Node][place{o.Kind, d.ID}]; taken {
+			s.succeed(o, d, r, ev.Base)
+		}
+		if n := s.Nodes[d.Node]; n != nil && (ev.Base != "" || n.Adoption != nil || n.Episodes[Key(ev.Kind, d.ID)] != nil) {
 			n.Compare = true // what is drift is another question now
 		}
 	}
@@ -196,7 +201,7 @@ func (s *State) foldSet(at clock.Instant, ev event.ConfigSet) {
 func (o *Object) adopt(old *Object, d *nodeconfig.Leg, base string, at clock.Instant) *Leg {
 	l, was, config := &Leg{Status: Pending}, old.at(d), o.Definition.Config(d)
 	if was != nil && !was.Gone {
-		l.Acked, l.Effect, l.Detail = was.Acked, was.Effect, was.Detail
+		l.Acked, l.Effect, l.Detail, l.Match, l.Unknown = was.Acked, was.Effect, was.Detail, was.Match, was.Unknown
 		if was.Status == Pushing {
 			l.Status = Pushing
 			return l
@@ -204,27 +209,65 @@ func (o *Object) adopt(old *Object, d *nodeconfig.Leg, base string, at clock.Ins
 	}
 	switch {
 	case base == "":
-	case l.Acked != nil && string(old.Definition.Config(old.Definition.Leg(d.Role))) == string(config):
-		same := *l.Acked
-		same.Version = o.Version
-		l.Status, l.Acked = Pushed, &same
+	case was != nil && string(old.Definition.Config(old.place(d))) == string(config): // of another node
+		if was.Status == Pushed && l.Acked != nil && l.Acked.Version == old.Version {
+			same := *l.Acked
+			same.Version = o.Version
+			l.Status, l.Acked = Pushed, &same
+		}
 	case base == event.BaseDefined:
-		l.Status, l.Acked = Pushed, &Acked{o.Version, nodeconfig.Base{Desired: config, Observed: config}, "", at}
+		l.Status, l.Acked = Pushed, &Acked{o.Version, nodeconfig.Base{Desired: config}, "", at}
 	default:
-		l.Acked = nil
+		l.Acked, l.Unknown = nil, true
 	}
 	return l
 }
 
-// at returns the leg of an object at the place that a definition has it, or nil.
+// at returns the leg that an object has at the place of another, or nil; place how it is
+// defined.
 func (o *Object) at(d *nodeconfig.Leg) *Leg {
-	if o == nil {
-		return nil
-	}
-	if was := o.Definition.Leg(d.Role); was != nil && was.Node == d.Node && was.ID == d.ID {
-		return o.Legs[d.Role]
+	if was := o.place(d); was != nil {
+		return o.Legs[was.Role]
 	}
 	return nil
+}
+
+func (o *Object) place(d *nodeconfig.Leg) *nodeconfig.Leg {
+	if o != nil {
+		for i := range o.Definition.Legs {
+			if l := &o.Definition.Legs[i]; l.Node == d.Node && l.ID == d.ID {
+				return l
+			}
+		}
+	}
+	return nil
+}
+
+// succeed has a leg of an object take over what is known of its place from the tombstone
+// that is there, which ends that.
+func (s *State) succeed(o *Object, d *nodeconfig.Leg, r legRef, base string) {
+	tomb, at, was := s.leg(r)
+	l := o.Legs[d.Role]
+	if base == "" {
+		l.Match, l.Unknown = was.Match, was.Unknown
+		if was.Acked != nil {
+			acked := *was.Acked
+			acked.Version = 0 // of another object
+			l.Acked = &acked
+		}
+	}
+	if was.Status == Pushing {
+		l.Status = Pushing
+	}
+	s.redirect(d, o)
+	s.gone(tomb, at, was)
+}
+
+// redirect has the operation in flight to the place of a leg be that of an object.
+func (s *State) redirect(d *nodeconfig.Leg, o *Object) {
+	if f := s.node(d.Node).Flight; f != nil && f.Kind == o.Kind && f.ID == d.ID {
+		f.Object, f.Role = o.key(), d.Role
+	}
 }
 
 // buryMoved leaves tombstones of the legs that old has elsewhere than o.
@@ -232,7 +275,10 @@ func (s *State) buryMoved(at clock.Instant, old, o *Object) {
 	for i := range old.Definition.Legs {
 		d := &old.Definition.Legs[i]
 		l := old.Legs[d.Role]
-		if now := o.Definition.Leg(d.Role); now != nil && now.Node == d.Node && now.ID == d.ID || l.Gone {
+		if now := o.place(d); now != nil || l.Gone {
+			if now != nil {
+				s.redirect(now, o)
+			}
 			continue
 		}
 		s.bury(at, o.Kind, d, l)
@@ -241,14 +287,15 @@ func (s *State) buryMoved(at clock.Instant, old, o *Object) {
 
 // bury makes a tombstone of one leg that nothing else of the server is about.
 func (s *State) bury(at clock.Instant, kind string, d *nodeconfig.Leg, l *Leg) {
-	if n := s.Nodes[d.Node]; n == nil || n.RetiredAt != 0 || l.Acked == nil && l.Status != Pushing && l.Match == nil {
+	if n := s.Nodes[d.Node]; n == nil || n.RetiredAt != 0 || l.Acked == nil && l.Status != Pushing && l.Match == nil && !l.Unknown {
 		return // it never had it, or nobody can be asked
 	}
 	name := "~" + d.Node + "/" + d.ID
 	tomb := &Object{Kind: kind, Name: name, Definition: nodeconfig.Definition{Legs: []nodeconfig.Leg{{Role: d.Role, Node: d.Node, ID: d.ID, Config: d.Config}}},
-		Legs: map[string]*Leg{d.Role: {Status: Pending, Acked: l.Acked, Match: l.Match}}, Removed: true, Anonymous: true, ChangedAt: at}
-	if f := s.Nodes[d.Node].Flight; f != nil && f.Kind == kind && f.ID == d.ID {
-		f.Object, tomb.Legs[d.Role].Status = tomb.key(), Pushing
+		Legs: map[string]*Leg{d.Role: {Status: Pending, Acked: l.Acked, Match: l.Match, Unknown: l.Unknown}}, Removed: true, Anonymous: true, ChangedAt: at}
+	if l.Status == Pushing {
+		s.redirect(d, tomb)
+		tomb.Legs[d.Role].Status = Pushing
 	}
 	s.Objects[tomb.key()] = tomb
 	s.index(tomb)
@@ -258,6 +305,11 @@ func (s *State) bury(at clock.Instant, kind string, d *nodeconfig.Leg, l *Leg) {
 func (s *State) foldRemoved(at clock.Instant, o *Object, keep bool) {
 	if keep {
 		s.drop(o)
+		for i := range o.Definition.Legs {
+			if n := s.Nodes[o.Definition.Legs[i].Node]; n != nil {
+				n.Compare = true // it may have what nobody knows now
+			}
+		}
 		return
 	}
 	o.Removed, o.ChangedAt = true, at
@@ -265,14 +317,19 @@ func (s *State) foldRemoved(at clock.Instant, o *Object, keep bool) {
 		d := &o.Definition.Legs[i]
 		l := o.Legs[d.Role]
 		n := s.Nodes[d.Node]
-		if n == nil || n.RetiredAt != 0 || l.Acked == nil && l.Status != Pushing && l.Match == nil && (l.Absent || l.Attempts == 0) {
+		if n == nil || n.RetiredAt != 0 || l.Acked == nil && l.Status != Pushing && l.Match == nil && !l.Unknown && (l.Absent || l.Attempts == 0) {
 			s.gone(o, d, l) // the node never had it
 			continue
 		}
 		l.Attempts, l.RetryAt, l.FailedSince, l.Code, l.Error, l.BinnedUntil = 0, 0, 0, "", "", 0
-		if l.Status != Pushing {
-			l.Status = Pending
-		}
+		l.wait()
+	}
+}
+
+// wait has a leg be pushed, after the operation that is on its way for it.
+func (l *Leg) wait() {
+	if l.Status != Pushing {
+		l.Status = Pending
 	}
 }
 
@@ -316,12 +373,9 @@ func (s *State) foldDrift(at clock.Instant, ev event.Event) {
 		kind, _ := of.Object()
 		n := s.node(of.Node)
 		e := &Episode{Node: of.Node, Kind: kind, Drift: drift, OpenedAt: at, ChangedAt: at, Drifted: d}
-		if r, there := s.legs[of.Node][place{kind, d.ID}]; there {
-			if o := s.Objects[r.object]; !o.Anonymous {
-				e.Name, e.Role = o.Name, r.role
-			}
-		}
+		e.Name, e.Role = s.named(of.Node, place{kind, d.ID})
 		n.Episodes[Key(kind, d.ID)] = e
+		s.undecide(of.Node, place{kind, d.ID})
 		s.Episodes++
 	}
 	switch ev := ev.(type) {
@@ -335,15 +389,26 @@ func (s *State) foldDrift(at clock.Instant, ev event.Event) {
 		kind, _ := ev.Object()
 		if e := s.node(ev.Node).Episodes[Key(kind, ev.ID)]; e != nil {
 			e.Drifted, e.ChangedAt, e.Decided = ev.Drifted, at, false
+			e.Name, e.Role = s.named(ev.Node, place{kind, ev.ID})
 			s.undecide(ev.Node, place{kind, ev.ID})
 		}
 	case event.DriftClosed:
 		for key, e := range s.node(ev.Node).Episodes { // order-free: names are unique
 			if e.Episode == ev.Episode {
 				delete(s.Nodes[ev.Node].Episodes, key)
+				s.undecide(ev.Node, place{e.Kind, e.ID})
 			}
 		}
 	}
+}
+
+// named is what the server calls an object of a node, empty if it does not know it.
+func (s *State) named(node string, p place) (name, role string) {
+	r, there := s.legs[node][p]
+	if o := s.Objects[r.object]; there && !o.Anonymous {
+		return o.Name, r.role
+	}
+	return "", ""
 }
 
 // undecide forgets what an operator decided about something that is another now.
@@ -378,12 +443,14 @@ func (s *State) foldResolved(at clock.Instant, ev event.DriftResolved) {
 	_, _, l := s.leg(r)
 	switch ev.Action {
 	case ActionIngest:
+		l.Match = nil
 		if l.Acked != nil {
 			l.Acked.Observed, l.Acked.ETag = ev.Actual, ev.ETag
 		}
 		n.Compare = true
 	case ActionRepush, ActionDeleteNode:
-		l.Match, l.Status, l.RetryAt, l.Attempts, l.FailedSince, l.Code, l.Error = &ev.ETag, Pending, 0, 0, 0, "", ""
+		l.Match, l.RetryAt, l.Attempts, l.FailedSince, l.Code, l.Error = &ev.ETag, 0, 0, 0, "", ""
+		l.wait()
 	}
 }
 

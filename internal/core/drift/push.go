@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -81,7 +82,7 @@ func (s *State) behind(o *Object, role string) string {
 			break
 		}
 		l := o.Legs[r]
-		if l != nil && l.BinnedUntil == 0 && (o.Removed && !l.Gone || !o.Removed && (l.Acked == nil || l.Acked.Version != o.Version)) {
+		if l != nil && l.BinnedUntil == 0 && (o.Removed && !l.Gone || !o.Removed && l.Status != Pushed) {
 			return r
 		}
 	}
@@ -143,16 +144,15 @@ func (s *State) Work(node string) Work {
 // pushedLeg finds the leg that a push event is about, by the flight or by its place.
 func (s *State) pushedLeg(of event.SyncOf) (*Object, *nodeconfig.Leg, *Leg) {
 	kind, name := of.Object()
+	if of.Local {
+		return s.leg(s.legs[of.Node][place{kind, name}])
+	}
 	if o := s.Objects[Key(kind, name)]; o != nil {
-		role := of.Leg
-		if role == "" {
-			role = kind
-		}
-		if d := o.Definition.Leg(role); d != nil && d.Node == of.Node {
-			return o, d, o.Legs[role]
+		if d := o.Definition.Leg(cmp.Or(of.Leg, kind)); d != nil && d.Node == of.Node {
+			return o, d, o.Legs[d.Role]
 		}
 	}
-	return s.leg(s.legs[of.Node][place{kind, name}]) // a tombstone that only the node knows
+	return nil, nil, nil
 }
 
 func (s *State) foldPush(at clock.Instant, ev event.Event) {
@@ -189,11 +189,20 @@ func (s *State) foldStarted(ev event.PushStarted) {
 	if !ev.Delete {
 		f.Desired = o.Definition.Config(d)
 		f.Config = f.Desired
-		if l.Acked != nil {
-			f.Config = s.RulesOf(ev.Node, o.Kind, o.Name).Pushed(f.Desired, l.Acked.Observed)
-		}
+		f.Config = s.RulesOf(ev.Node, o.Kind, o.Name).Pushed(f.Desired, n.seen(o.Kind, d.ID, l))
 	}
 	n.Flight = f
+}
+
+// seen is what the server knows that a leg is on its node.
+func (n *Node) seen(kind, id string, l *Leg) json.RawMessage {
+	if e := n.Episodes[Key(kind, id)]; l.Match != nil && e != nil && e.ETag == *l.Match {
+		return e.Actual
+	}
+	if l.Acked != nil {
+		return l.Acked.Observed
+	}
+	return nil
 }
 
 // foldSucceeded has a leg be as the node acknowledged it.
@@ -245,9 +254,9 @@ func (s *State) foldFailed(at clock.Instant, ev event.PushFailed) {
 		n.Compare = true // what it came to is read back
 	}
 	if ev.Conflict {
-		l.Status, l.Match, l.Attempts, l.RetryAt = Pending, nil, ev.Attempt, ev.RetryAt
+		l.Status, l.Attempts, l.RetryAt = Pending, ev.Attempt, ev.RetryAt
 		if l.Acked != nil && ev.ETag != "" {
-			l.Acked.ETag = ev.ETag
+			l.Acked.ETag, l.Acked.Observed = ev.ETag, ev.Observed
 		}
 		return
 	}
@@ -312,7 +321,7 @@ func (s *State) conflict(n *Node, o *Object, d *nodeconfig.Leg, l *Leg, in Answe
 	rules := s.RulesOf(n.Name, o.Kind, o.Name)
 	same := l.Match == nil && l.Acked != nil && in.Object != nil && !rules.Changed(in.Object.Config, &l.Acked.Base)
 	if same {
-		ev.ETag = in.Object.ETag
+		ev.ETag, ev.Observed = in.Object.ETag, in.Object.Config
 		if ev.Attempt > 3 { // a device that changes all the time
 			ev.RetryAt = now.Add(backoff(n.Name+"/"+d.ID, ev.Attempt))
 		}

@@ -50,17 +50,22 @@ func (in Resolve) decide(s *State, by By, _ clock.Instant) ([]event.OfNodes, err
 	case e == nil:
 		return nil, refuse(CodeUnknown, "there is no open episode %q; steady drift list shows those that are open", in.Episode)
 	case in.ETag != "" && in.ETag != e.ETag:
-		return nil, refuse(CodeConflict, "the node changed the object again since you looked: steady drift show %s", in.Episode)
+		return nil, refuse(CodeConflict, "the node changed the object again since then: steady drift show %s", in.Episode)
 	case !slices.Contains(actionsFor[e.Drift], in.Action):
 		return nil, refuse(CodeInvalid, "%s is no way to resolve drift of kind %s: expected one of %s", in.Action, e.Drift, strings.Join(actionsFor[e.Drift], ", "))
 	case len(in.Fields) > 0 && in.Action != ActionRepush:
 		return nil, refuse(CodeInvalid, "single fields are chosen for a repush alone")
 	}
-	r := resolving{s: s, in: in, by: by, kind: e.Kind, role: e.Role, ev: event.DriftResolved{SyncOf: event.Sync(e.Node, e.Kind, cmp.Or(e.Name, e.ID), e.Role), Episode: e.Episode, Resolution: in.Resolution,
-		Action: in.Action, Drift: e.Drift, ID: e.ID, Name: e.Name, Fields: in.Fields, ETag: e.ETag, Actual: e.Actual, Actor: by.Actor, Reason: by.Reason}}
-	if e.Name != "" {
-		r.o = s.Objects[Key(e.Kind, e.Name)]
+	ref := s.legs[e.Node][place{e.Kind, e.ID}]
+	o, _, _ := s.leg(ref)
+	if o != nil && o.Anonymous {
+		o = nil
 	}
+	if (o == nil) != (e.Name == "") || o != nil && (o.Name != e.Name || ref.role != e.Role) {
+		return nil, refuse(CodeConflict, "the object was changed on the server since; node %s is being compared again", e.Node)
+	}
+	r := resolving{s: s, in: in, o: o, by: by, kind: e.Kind, role: e.Role, ev: event.DriftResolved{SyncOf: event.Sync(e.Node, e.Kind, cmp.Or(e.Name, e.ID), e.Role), Episode: e.Episode, Resolution: in.Resolution,
+		Action: in.Action, Drift: e.Drift, ID: e.ID, Name: e.Name, Fields: in.Fields, ETag: e.ETag, Actual: e.Actual, Actor: by.Actor, Reason: by.Reason}}
 	return r.decide()
 }
 
@@ -155,7 +160,7 @@ func (r *resolving) adopted() (nodeconfig.Definition, string, error) {
 	if err != nil {
 		return d, "", refuse(CodeInvalid, "%v; choose another name with --as", err)
 	}
-	return d, name, nil
+	return d, name, r.s.free(r.kind, name, &d)
 }
 
 // NameFor makes a name of what a device calls an object.
@@ -207,12 +212,12 @@ func (r *resolving) set(config json.RawMessage) (event.ConfigSet, error) {
 // where none is named. Resolution is unique, and gets a number for each.
 type Adopt struct {
 	Node       string
-	Objects    []Place
+	Objects    []ObjectRef
 	Resolution string
 }
 
-// Place names an object of a node.
-type Place struct {
+// ObjectRef names an object of a node.
+type ObjectRef struct {
 	Kind string `json:"kind"`
 	ID   string `json:"id"`
 }
@@ -233,7 +238,7 @@ func (in Adopt) decide(s *State, by By, _ clock.Instant) ([]event.OfNodes, error
 	var out []event.OfNodes
 	used := map[string]bool{}
 	for i, x := range n.Adoption.Objects {
-		if len(in.Objects) > 0 && !slices.Contains(in.Objects, Place{x.Kind, x.ID}) {
+		if len(in.Objects) > 0 && !slices.Contains(in.Objects, ObjectRef{x.Kind, x.ID}) {
 			continue
 		}
 		r := resolving{s: s, in: Resolve{Action: ActionIngest}, by: by, kind: x.Kind, used: used, ev: event.DriftResolved{SyncOf: event.Sync(in.Node, x.Kind, x.ID, ""), Resolution: fmt.Sprintf("%s-%d", in.Resolution, i+1),
@@ -277,6 +282,9 @@ func (in Undo) decide(s *State, by By, _ clock.Instant) ([]event.OfNodes, error)
 	kind, _ := was.Object()
 	name := cmp.Or(was.Name, NameFor(was.ID))
 	o := s.Objects[Key(kind, name)]
+	if was.Before == nil && (o == nil || o.place(&nodeconfig.Leg{Node: was.Node, ID: was.ID}) == nil) {
+		o = nil // another one of that name
+	}
 	undone := event.ResolutionUndone{SyncOf: was.SyncOf, Resolution: in.Resolution, Actor: by.Actor, Reason: by.Reason}
 	set := event.ConfigSet{Object: event.Object{Kind: kind, Name: name}, Version: 1, Origin: event.OriginUndo, Actor: by.Actor, Reason: by.Reason}
 	if o != nil {
@@ -294,10 +302,13 @@ func (in Undo) decide(s *State, by By, _ clock.Instant) ([]event.OfNodes, error)
 		if was.Drift == Missing { // else it would be created again
 			set.Base = event.BaseDefined
 		}
-		return []event.OfNodes{set, undone}, nil
+		return []event.OfNodes{set, undone}, s.free(kind, name, &set.Definition)
 	case was.Action == ActionRepush && o != nil && len(was.Actual) > 0:
 		back, err := r.set(was.Actual)
 		back.Origin = event.OriginUndo
+		if err == nil {
+			err = s.free(kind, name, &back.Definition)
+		}
 		return []event.OfNodes{back, undone}, err
 	case was.Action == ActionDeleteNode && len(was.Actual) > 0:
 		return r.recreate(was, set, undone)
@@ -308,14 +319,13 @@ func (in Undo) decide(s *State, by By, _ clock.Instant) ([]event.OfNodes, error)
 // recreate gives a node back what was deleted there, as it was.
 func (r *resolving) recreate(was Resolution, set event.ConfigSet, undone event.ResolutionUndone) ([]event.OfNodes, error) {
 	if was.Before != nil {
-		set.Definition = *was.Before
-		set.Definition.Legs = slices.Clone(set.Definition.Legs)
-		for i := range set.Definition.Legs {
-			if set.Definition.Legs[i].Role == r.role {
-				set.Definition.Legs[i].Config = was.Actual
-			}
+		r.o = &Object{Kind: set.Kind, Name: set.Name, Definition: *was.Before}
+		back, err := r.set(was.Actual)
+		if err != nil {
+			return nil, err
 		}
-		return []event.OfNodes{set, undone}, nil
+		set.Definition = back.Definition
+		return []event.OfNodes{set, undone}, r.s.free(set.Kind, set.Name, &set.Definition)
 	}
 	d, name, err := r.adopted()
 	if err != nil {

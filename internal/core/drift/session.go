@@ -89,7 +89,7 @@ func (in Connected) decide(s *State, _ clock.Instant) ([]event.OfNodes, error) {
 	}
 	out = append(out, ev)
 	switch {
-	case n.Paused != nil:
+	case n.Paused != nil && n.Paused.Code != Emptied && (n.Paused.Code == Ahead || in.Op <= n.Op):
 	case in.Op > n.Op:
 		out = append(out, event.NodePaused{OnNode: on, Code: Ahead, Detail: fmt.Sprintf("the node applied operation %d and the log of the server ends with %d: the server was restored from a backup", in.Op, n.Op)})
 	case n.Instance != "" && in.Instance != n.Instance && s.expects(n) > 0:
@@ -129,7 +129,7 @@ func (in Refused) decide(s *State, _ clock.Instant) ([]event.OfNodes, error) {
 
 func (in NextKey) decide(s *State, _ clock.Instant) ([]event.OfNodes, error) {
 	n := s.Nodes[in.Node]
-	if n == nil || n.Session != in.Session || n.accepts(in.Key) {
+	if n == nil || n.RetiredAt != 0 || n.Session != in.Session || n.accepts(in.Key) {
 		return nil, nil
 	}
 	return []event.OfNodes{event.NodeKeyOffered{OnNode: event.OnNode{Node: in.Node}, Key: in.Key}}, nil

@@ -83,8 +83,12 @@ type Node struct {
 	Refusal    string `json:"refusal,omitempty"`
 	RefusedFor string `json:"refusedFor,omitempty"`
 
-	Adoption *Adoption           `json:"adoption,omitempty"`
-	Episodes map[string]*Episode `json:"episodes"` // that are open, by Key of kind and id
+	Adoption *Adoption `json:"adoption,omitempty"`
+	// Resumed and Dismissed say that an operator had it go on, or its adoption be dropped,
+	// which the next comparison is not to ask again.
+	Resumed   bool                `json:"resumed,omitempty"`
+	Dismissed bool                `json:"dismissed,omitempty"`
+	Episodes  map[string]*Episode `json:"episodes"` // that are open, by Key of kind and id
 }
 
 // Flight is the operation that a node was sent, or is about to be.
@@ -177,6 +181,8 @@ type Leg struct {
 	Absent bool `json:"absent,omitempty"`
 	// Acked is what the node acknowledged last; nil if nothing.
 	Acked *Acked `json:"acked,omitempty"`
+	// Unknown says that the node may have it although nothing of it is acknowledged.
+	Unknown bool `json:"unknown,omitempty"`
 	// Match is the ETag that an operator decided to replace.
 	Match *string `json:"match,omitempty"`
 	// Effect says whether it is in effect, if the node can tell.
@@ -311,7 +317,9 @@ func (o *Object) key() string { return Key(o.Kind, o.Name) }
 // sync names a leg in events.
 func (o *Object) sync(l *nodeconfig.Leg) event.SyncOf {
 	if o.Anonymous {
-		return event.Sync(l.Node, o.Kind, l.ID, "")
+		of := event.Sync(l.Node, o.Kind, l.ID, "")
+		of.Local = true
+		return of
 	}
 	return event.Sync(l.Node, o.Kind, o.Name, l.Role)
 }

@@ -189,6 +189,8 @@ type SyncOf struct {
 	Tunnel   string `json:"tunnel_id,omitempty"`
 	Document string `json:"document_id,omitempty"`
 	Leg      string `json:"leg,omitempty"`
+	// Local says that the object is none of the server's: its name is what the device calls it.
+	Local bool `json:"local,omitempty"`
 }
 
 // Sync returns what names an object of a kind on a node.
@@ -248,14 +250,17 @@ type PushSucceeded struct {
 // has something else, of ETag; Absent, that it has no such object.
 type PushFailed struct {
 	SyncOf
-	Op       uint64        `json:"op"`
-	Code     string        `json:"code"`
-	Error    string        `json:"error"`
-	Conflict bool          `json:"conflict,omitempty"`
-	Absent   bool          `json:"absent,omitempty"`
-	ETag     string        `json:"etag,omitempty"`
-	Attempt  int           `json:"attempt"`
-	RetryAt  clock.Instant `json:"retry_at,omitempty"`
+	Op       uint64 `json:"op"`
+	Code     string `json:"code"`
+	Error    string `json:"error"`
+	Conflict bool   `json:"conflict,omitempty"`
+	Absent   bool   `json:"absent,omitempty"`
+	ETag     string `json:"etag,omitempty"`
+	// Observed is what the node has, where it differs from what the server knew in nothing that
+	// counts.
+	Observed json.RawMessage `json:"observed,omitempty"`
+	Attempt  int             `json:"attempt"`
+	RetryAt  clock.Instant   `json:"retry_at,omitempty"`
 }
 
 // EffectChanged says whether what a node acknowledged is in effect.

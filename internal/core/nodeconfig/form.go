@@ -63,7 +63,7 @@ func (r *Rules) Form(config json.RawMessage) diff.Form {
 		form[""] = string(config)
 		return form
 	}
-	r.walk(nil, v, func(path []string, v any) { form[join(path)] = text(v) })
+	r.walk(nil, v, func(path []string, v any) { form[join(path)] = distinct(v) })
 	return form
 }
 
@@ -121,7 +121,15 @@ func isSecretRef(m map[string]any) bool {
 	return is && len(m) == 1 && name != ""
 }
 
-// text is the canonical text of a value.
+// distinct is the text of a value, quoted where it is a text that looks like another value.
+func distinct(v any) string {
+	if s, is := v.(string); is && !json.Valid([]byte(s)) {
+		return s
+	}
+	return string(encode(v))
+}
+
+// text is a value as a step of a path.
 func text(v any) string {
 	if s, is := v.(string); is {
 		return s
@@ -150,18 +158,35 @@ func shortest(v any) any {
 	return v
 }
 
+// shortestNumber changes no digit that counts: a device may have numbers that no float has.
 func shortestNumber(n json.Number) json.Number {
-	if _, err := strconv.ParseInt(string(n), 10, 64); err == nil {
-		return n
+	sign, mantissa, power := "", strings.ToLower(string(n)), 0
+	if strings.HasPrefix(mantissa, "-") {
+		sign, mantissa = "-", mantissa[1:]
 	}
-	f, err := n.Float64()
-	if err != nil {
-		return n
+	mantissa, exponent, is := strings.Cut(mantissa, "e")
+	if is {
+		var err error
+		if power, err = strconv.Atoi(exponent); err != nil {
+			return n
+		}
 	}
-	if f == float64(int64(f)) && f > -1e15 && f < 1e15 {
-		return json.Number(strconv.FormatInt(int64(f), 10))
+	whole, part, _ := strings.Cut(mantissa, ".")
+	digits := strings.TrimLeft(whole+part, "0")
+	power -= len(part)
+	short := strings.TrimRight(digits, "0")
+	power += len(digits) - len(short)
+	switch point := len(short) + power; {
+	case short == "":
+		return "0"
+	case power >= 0 && point <= 21:
+		return json.Number(sign + short + strings.Repeat("0", power))
+	case power < 0 && point > 0:
+		return json.Number(sign + short[:point] + "." + short[point:])
+	case power < 0 && point > -6:
+		return json.Number(sign + "0." + strings.Repeat("0", -point) + short)
 	}
-	return json.Number(strconv.FormatFloat(f, 'g', -1, 64))
+	return json.Number(sign + short + "e" + strconv.Itoa(power))
 }
 
 var escape, unescape = strings.NewReplacer("~", "~0", "/", "~1"), strings.NewReplacer("~1", "/", "~0", "~")
@@ -243,13 +268,17 @@ func (r *Rules) put(at []string, v any, path []string, to any, set bool) (any, b
 		case !there:
 			e = r.empty(here)
 		}
+		had := size(e)
 		in, ok := r.put(here, e, path[1:], to, set)
 		v[path[0]] = in
+		if !set && had > 0 && size(in) == 0 {
+			delete(v, path[0]) // with its last member
+		}
 		return v, ok
 	case []any:
 		key, isSet := r.setKey(at)
 		if !isSet {
-			return v, false
+			return v, !set
 		}
 		ids, _ := r.identities(at, v)
 		i := slices.Index(ids, path[0])
@@ -269,7 +298,18 @@ func (r *Rules) put(at []string, v any, path []string, to any, set bool) (any, b
 		v[i] = in
 		return v, ok
 	}
-	return v, false
+	return v, !set // there is nothing below it to remove
+}
+
+// size is how many members something has, zero for what has none.
+func size(v any) int {
+	switch v := v.(type) {
+	case map[string]any:
+		return len(v)
+	case []any:
+		return len(v)
+	}
+	return 0
 }
 
 // empty is what is made on the way to a field.

@@ -147,6 +147,11 @@ func Normal(kind, name string, d Definition) (Definition, error) {
 	if len(legs) != len(d.Legs) {
 		return d, fmt.Errorf("%s %s has a leg twice, or one of no role: expected %s", kind, name, strings.Join(m.Roles, ", "))
 	}
+	for i := range legs {
+		if slices.ContainsFunc(legs[:i], func(l Leg) bool { return l.Node == legs[i].Node && l.ID == legs[i].ID }) {
+			return d, fmt.Errorf("%s %s has two legs %q on node %s: give one another id", kind, name, legs[i].ID, legs[i].Node)
+		}
+	}
 	d.Legs = legs
 	return d, nil
 }
@@ -219,7 +224,7 @@ func Decode(raw []byte) (any, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the config is no JSON of at most %d levels: %w", MaxDepth, err)
 	}
-	if d.More() {
+	if len(bytes.TrimSpace(raw[d.InputOffset():])) > 0 {
 		return nil, errors.New("the config has something after its end")
 	}
 	return v, nil
@@ -276,13 +281,12 @@ func nested(d *json.Decoder, depth int) (any, error) {
 	return value(d, depth-1)
 }
 
-// encode writes what Decode reads: keys sorted, numbers in their shortest form.
+// encode writes what Decode reads: keys sorted, numbers in their shortest form, and as it
+// stands in the log, so that one that was read from there has the same bytes.
 func encode(v any) json.RawMessage {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(shortest(v)); err != nil {
+	out, err := json.Marshal(shortest(v))
+	if err != nil {
 		panic("nodeconfig: a decoded value encodes: " + err.Error())
 	}
-	return bytes.TrimRight(b.Bytes(), "\n")
+	return out
 }

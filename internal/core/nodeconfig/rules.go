@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/steadyfleet/steady/internal/core/diff"
-	"github.com/steadyfleet/steady/internal/core/secret"
 )
 
 // Rules say of the objects of one collection what is no difference, for compare and for push
@@ -81,6 +80,9 @@ func (r *Rules) setKey(path []string) (string, bool) {
 // Ignores reports whether a field is none that is compared or pushed.
 func (r *Rules) Ignores(field string) bool { return anyMatches(r.Ignored, split(field)) }
 
+// Withholds reports whether a field is one whose value never leaves the node.
+func (r *Rules) Withholds(field string) bool { return anyMatches(r.Secrets, split(field)) }
+
 // With returns the rules with more fields ignored.
 func (r *Rules) With(ignored []string) *Rules {
 	if len(ignored) == 0 {
@@ -93,18 +95,11 @@ func (r *Rules) With(ignored []string) *Rules {
 
 // CheckSecrets refuses a config with a secret in it, and names the field, never the value.
 func (r *Rules) CheckSecrets(config json.RawMessage) error {
-	v, err := Decode(config)
-	if err != nil {
-		return err
-	}
-	r.walk(nil, v, func(path []string, v any) {
-		s, isText := v.(string)
-		if !isText || s == "" || strings.HasPrefix(s, KeyedPrefix) || err != nil {
-			return
+	_, err := r.Replace(config, func(path []string, v any) (any, error) {
+		if withheld(v) || !r.IsSecret(path, v) {
+			return v, nil
 		}
-		if anyMatches(r.Secrets, path) || secret.Likely(path[len(path)-1], s) {
-			err = fmt.Errorf(`field %s is a secret, which must not leave the node: store it there with steady node secret NAME and write {"%s": "NAME"} in its place`, join(path), SecretRef)
-		}
+		return nil, fmt.Errorf(`field %s is a secret, which must not leave the node: store it there with steady node secret NAME and write {"%s": "NAME"} in its place`, join(path), SecretRef)
 	})
 	return err
 }
@@ -112,22 +107,25 @@ func (r *Rules) CheckSecrets(config json.RawMessage) error {
 // Redacted returns a config with every secret that the node left in it withheld, and
 // whether there was one.
 func (r *Rules) Redacted(config json.RawMessage) (json.RawMessage, bool) {
-	v, err := Decode(config)
+	found := false
+	out, err := r.Replace(config, func(path []string, v any) (any, error) {
+		if v == nil || v == "" || withheld(v) || !anyMatches(r.Secrets, path) {
+			return v, nil
+		}
+		found = true
+		return KeyedPrefix + "withheld", nil
+	})
 	if err != nil {
 		return json.RawMessage("{}"), true
 	}
-	var fields [][]string
-	r.walk(nil, v, func(path []string, v any) {
-		s, isText := v.(string)
-		m, isObject := v.(map[string]any)
-		if anyMatches(r.Secrets, path) && (!isText || s != "" && !strings.HasPrefix(s, KeyedPrefix)) && (!isObject || !isSecretRef(m)) {
-			fields = append(fields, path)
-		}
-	})
-	for _, path := range fields {
-		v, _ = r.put(nil, v, path, KeyedPrefix+"withheld", true)
-	}
-	return encode(v), len(fields) > 0
+	return out, found
+}
+
+// withheld reports whether a value stands for a secret without being it.
+func withheld(v any) bool {
+	s, _ := v.(string)
+	_, refers := ReferenceOf(v)
+	return refers || strings.HasPrefix(s, KeyedPrefix)
 }
 
 // Pushed is what is pushed for a config: the fields that are ignored are those that the
@@ -224,18 +222,19 @@ func (fieldRules) Class(string, string, string) (diff.Class, string) { return di
 func (f fieldRules) OwnsExtra(string) bool                           { return f.base }
 func (fieldRules) Default(string) string                             { return "" }
 
-// Base is what was pushed last, and what the device made of it.
+// Base is what was pushed last, and what the device made of it, if that is known.
 type Base struct {
 	Desired  json.RawMessage `json:"desired"`
-	Observed json.RawMessage `json:"observed"`
+	Observed json.RawMessage `json:"observed,omitempty"`
 }
 
 // Compare returns the fields that differ between a config and what the node has, with who
-// changed each since base, which is nil when nothing was pushed.
+// changed each since base, which is nil when nothing was pushed. Without a base, or what the
+// device made of it, a field that nobody asked for is no difference.
 func (r *Rules) Compare(desired, actual json.RawMessage, base *Base) []diff.Difference {
 	want, seen := r.Form(desired), r.Form(actual)
 	var b *diff.Baseline
-	if base != nil {
+	if base != nil && len(base.Observed) > 0 {
 		b = &diff.Baseline{Desired: r.Form(base.Desired), Observed: r.Form(base.Observed)}
 	}
 	var out []diff.Difference

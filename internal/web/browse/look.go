@@ -37,14 +37,16 @@ func (p *Page) Scheme(name string) {
 		{Name: "prefers-color-scheme", Value: name}, {Name: "prefers-reduced-motion", Value: "reduce"}}})
 }
 
-// Shot writes a picture of the page as PNG, of at most so many pixels from its top on,
-// and of its 256 most frequent colours.
+// Shot writes a picture of the page as PNG, of at most so many pixels from its top on or, with 0,
+// of what the window shows, and of its 256 most frequent colours.
 func (p *Page) Shot(file string, most float64) {
 	p.t.Helper()
-	size := call(p, page.GetLayoutMetrics, struct{}{}).CSSContentSize
-	yes := true
-	shot := call(p, page.CaptureScreenshot, page.CaptureScreenshotParams{CaptureBeyondViewport: &yes,
-		Clip: &page.Viewport{Width: size.Width, Height: min(size.Height, most), Scale: 1}})
+	how := page.CaptureScreenshotParams{}
+	if most > 0 {
+		size, yes := call(p, page.GetLayoutMetrics, struct{}{}).CSSContentSize, true
+		how.CaptureBeyondViewport, how.Clip = &yes, &page.Viewport{Width: size.Width, Height: min(size.Height, most), Scale: 1}
+	}
+	shot := call(p, page.CaptureScreenshot, how)
 	testkit.Must(p.t, os.MkdirAll(filepath.Dir(file), 0o755))
 	var small bytes.Buffer
 	full := testkit.Value(png.Decode(bytes.NewReader(shot.Data)))(p.t)

@@ -176,6 +176,7 @@ export interface Event {
   subject?: Subject;
   term: number;
   type: string;
+  whatIf?: ("delay" | "drop")[] | null;
 }
 
 export interface EventPage {
@@ -493,6 +494,7 @@ export interface NewRerun {
   budget?: string[] | null;
   delay?: string[] | null;
   drop?: number[] | null;
+  from?: number;
   policy?: string[] | null;
   record?: number;
   seed?: number;
@@ -643,6 +645,7 @@ export interface Reference {
   health: Meaning[] | null;
   hosts: Meaning[] | null;
   members: Meaning[] | null;
+  policyFields: string[] | null;
   presences: Meaning[] | null;
   resources: Meaning[] | null;
   rollouts: Meaning[] | null;

@@ -14,9 +14,10 @@ import { SettingsPage } from "./pages/settings";
 import { WorkspacesPage } from "./pages/workspaces";
 import { SimulatePage } from "./pages/simulate";
 import { ReplayBar } from "./parts/replaybar";
+import { absolute } from "./parts/time";
 import { url } from "./router";
 import { Login, enter, leave, me, refused } from "./login";
-import { connection, replayed, seq, signedOut } from "./stream";
+import { connection, instant, replayed, seq, signedOut, useAnswer } from "./stream";
 import { learn } from "./words";
 import "./style.css";
 
@@ -50,7 +51,19 @@ function Shown() {
   return null;
 }
 
+// AsOf says of when a page is that shows the past.
+function AsOf({ record }: { record: number }) {
+  const status = useAnswer("status");
+  const then = status.seq === record ? status.value?.now : undefined;
+  useEffect(() => {
+    if (then !== undefined) instant.value = then;
+  }, [then]);
+  useEffect(() => () => (instant.value = undefined), []);
+  return <p class="asof">As it was at {instant.value === undefined ? "…" : absolute(instant.value)}, record {record}. Nothing can be changed here.</p>;
+}
+
 function Frame() {
+  const past = replayed.value;
   const first = "/" + url.value.split(/[/?]/)[1];
   useEffect(() => {
     document.title = `${document.querySelector("h1")?.textContent ?? "Fleet"} · Steady`;
@@ -63,13 +76,16 @@ function Frame() {
           {pages.map(([, name, to]) => <a key={to} href={to} aria-current={to === first ? "page" : undefined}>{name}</a>)}
         </nav>
         <div class="who">
-          <span class={`connection ${connection.value}`} role="status">{connected[connection.value]}</span>
+          <span class={`connection ${past === undefined ? connection.value : "past"}`} role="status">{past === undefined ? connected[connection.value] : "Not now: the past"}</span>
           <button type="button" onClick={() => (opened.value = true)} aria-keyshortcuts="/ Control+K">Go to… <kbd>/</kbd></button>
           <span>{me.value!.name} <span class="dim">({me.value!.role})</span></span>
           {me.value!.login && <button type="button" onClick={leave}>Log out</button>}
         </div>
       </header>
-      <main id="main" tabIndex={-1} class={connection.value === "lost" && replayed.value === undefined ? "old" : ""}><Page /></main>
+      <main id="main" tabIndex={-1} class={past !== undefined ? "past" : connection.value === "lost" ? "old" : ""}>
+        {past !== undefined && <AsOf record={past} />}
+        <Page />
+      </main>
       <ReplayBar />
       <Palette />
       <Toasts />

@@ -2,6 +2,7 @@ import { type ReadonlySignal, batch, computed, effect, signal } from "@preact/si
 import { useEffect, useMemo } from "preact/hooks";
 import { type Answers, routes } from "./api";
 import { type Operation, type Query, Refused, call, pathOf, request } from "./request";
+import { keep, kept, parameter } from "./router";
 
 // The one event stream of the tab. A topic is a GET route of the operator API, given
 // without this prefix: what a page shows is what the route answers.
@@ -30,6 +31,7 @@ export interface Frame {
 
 interface Topic {
   users: number;
+  timeless: boolean; // it is no state of the fleet, and the same whatever moment is replayed
   coming: boolean; // a component that uses it was rendered, and has not said so yet
   answered: ReturnType<typeof signal<Answered<unknown>>>;
 }
@@ -41,13 +43,19 @@ export const connection = signal<"opening" | "live" | "lost">("opening");
 // seq is a record of the log up to which all that the page shows is known.
 export const seq = signal(0);
 // replayed is the record whose state the page shows instead of today's.
-export const replayed = signal<number | undefined>(undefined);
-// now is the server's clock, to the second, in milliseconds since 1970.
-export const now = signal(Date.now());
+export const replayed = computed(() => (/^[1-9]\d{0,15}$/.test(parameter("at")) ? Number(parameter("at")) : undefined));
+// replay shows the state of a record, or without one that of now.
+export const replay = (record?: number) => keep(record === undefined ? Object.fromEntries(kept.map((name) => [name, ""])) : { at: String(record) });
+// instant is when the record was that is replayed, once that is known.
+export const instant = signal<number | undefined>(undefined);
+const clock = signal(Date.now());
+// now is the server's clock, to the second, in milliseconds since 1970; while a moment is
+// replayed, that of the moment.
+export const now = computed(() => (replayed.value === undefined ? clock.value : instant.value ?? clock.value));
 
 let ahead = 0; // of the server's clock to that of the browser
 setInterval(() => {
-  if (!document.hidden) now.value = Date.now() + ahead;
+  if (!document.hidden) clock.value = Date.now() + ahead;
 }, 1000);
 
 // apply returns a topic's answer after a frame.
@@ -70,7 +78,7 @@ let id = "";
 let asked = ""; // the topics that the stream was last asked for
 let heard = 0;
 
-const wanted = () => [...topics].filter(([, t]) => t.users > 0 || t.coming).map(([path]) => path).sort();
+const wanted = () => [...topics].filter(([, t]) => (t.users > 0 || t.coming) && (t.timeless || replayed.value === undefined)).map(([path]) => path).sort();
 
 // settled forgets the topics that the server does not send any more. Until then they stay: who comes
 // back to one has what it was, and what changes.
@@ -86,7 +94,7 @@ function open() {
   const list = wanted();
   asked = list.join("\n");
   settled();
-  if (list.length === 0 || replayed.value !== undefined) return;
+  if (list.length === 0) return;
   const s = new EventSource(pathOf("stream-topics", {}, { topic: list }));
   source = s;
   heard = Date.now();
@@ -168,7 +176,7 @@ function ask() {
   queueMicrotask(() => {
     asking = false;
     const list = wanted();
-    if (!source || replayed.value !== undefined) return open();
+    if (!source) return open();
     if (id === "" || telling === id || list.join("\n") === asked) return;
     asked = list.join("\n");
     if (list.length === 0) {
@@ -198,7 +206,7 @@ document.addEventListener("visibilitychange", () => {
 });
 
 effect(() => {
-  replayed.value; // a page of the past has no stream
+  replayed.value; // what is of the past is not followed
   ask();
 });
 
@@ -217,11 +225,12 @@ async function past(path: string, at: number, known: boolean): Promise<Answered<
 }
 
 // useTopic is what a route answers, for as long as the component is there. An answer
-// that is a list has it as items. Known says whether the route answers about the past.
-export function useTopic<T>(path: string, known: boolean): ReadonlySignal<Answered<T>> {
+// that is a list has it as items. Known says whether the route answers about the past, and
+// timeless that its answer is of no moment.
+export function useTopic<T>(path: string, known: boolean, timeless = false): ReadonlySignal<Answered<T>> {
   const pasts = useMemo(() => signal<Answered<T> | undefined>(undefined), [path]);
   const live = useMemo(() => {
-    const t = topics.get(path) ?? { users: 0, coming: true, answered: signal<Answered<unknown>>({ seq: 0 }) };
+    const t = topics.get(path) ?? { users: 0, timeless, coming: true, answered: signal<Answered<unknown>>({ seq: 0 }) };
     t.coming = true;
     topics.set(path, t);
     return t;
@@ -232,7 +241,7 @@ export function useTopic<T>(path: string, known: boolean): ReadonlySignal<Answer
     ask();
     const stop = effect(() => {
       const at = replayed.value;
-      if (at === undefined) pasts.value = undefined;
+      if (at === undefined || timeless) pasts.value = undefined;
       else past(path, at, known).then((a) => at === replayed.peek() && (pasts.value = a as Answered<T>));
     });
     return () => {
@@ -249,5 +258,5 @@ export type Held<T> = [T] extends [(infer E)[] | null] ? { items: E[] | null } :
 
 // useAnswer is what an operation of the API answers now, and from then on.
 export function useAnswer<I extends Operation>(id: I, parts?: Record<string, string>, query?: Query): Answered<Held<Answers[I]>> {
-  return useTopic<Held<Answers[I]>>(pathOf(id, parts, query).slice(prefix.length), routes[id][3]).value;
+  return useTopic<Held<Answers[I]>>(pathOf(id, parts, query).slice(prefix.length), routes[id][3], id === "get-forecast").value;
 }

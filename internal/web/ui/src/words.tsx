@@ -3,17 +3,21 @@ import type { Meaning, Reference } from "./api";
 import { call } from "./request";
 
 // Kind is what a status word is said of: a part of the server's reference.
-export type Kind = Exclude<keyof Reference, "eventTypes"> | "other";
+export type Kind = Exclude<keyof Reference, "eventTypes" | "policyFields"> | "other";
 
 // eventTypes are those of the log's records, in order.
 export const eventTypes = signal<string[]>([]);
+
+// policyFields are those of a policy that a rerun can have otherwise.
+export const policyFields = signal<string[]>([]);
 
 const reference = signal<Map<string, Meaning>>(new Map());
 
 // learn asks the server what every status word means.
 export async function learn(): Promise<void> {
-  const { eventTypes: types, ...answer }: Partial<Reference> = await call("reference").catch(() => ({}));
+  const { eventTypes: types, policyFields: fields, ...answer }: Partial<Reference> = await call("reference").catch(() => ({}));
   eventTypes.value = types ?? [];
+  policyFields.value = fields ?? [];
   reference.value = new Map(Object.entries(answer).flatMap(([kind, list]) => ((list ?? []) as Meaning[]).map((m) => [`${kind} ${m.word}`, m])));
 }
 

@@ -10,7 +10,7 @@ import { Verb, because } from "../parts/verb";
 import { Output, Stream } from "../parts/output";
 import { pathOf } from "../request";
 import { may } from "../login";
-import { useAnswer } from "../stream";
+import { replayed, useAnswer } from "../stream";
 import { Status } from "../words";
 
 // HostPage is one host: where it stands, why, what it runs, and what can be done about it.
@@ -73,6 +73,7 @@ function Strip({ h }: { h: HostDetail }) {
 }
 
 function HostVerbs({ h, settings }: { h: HostDetail; settings: HostResources | undefined }) {
+  if (replayed.value !== undefined) return null;
   const parts = { host: h.name };
   const line = (verb: string) => (given: Record<string, string>) => `steady host ${verb} ${h.name}${because(given)}`;
   const off = settings?.settings.enabled === false;

@@ -5,7 +5,7 @@ import { Record } from "../parts/events";
 import { Command, Empty, Loaded } from "../parts/layout";
 import { type Query, call } from "../request";
 import { go, parameter, withParameters } from "../router";
-import { replayed, useAnswer } from "../stream";
+import { replay, replayed, useAnswer } from "../stream";
 import { eventTypes } from "../words";
 
 const filters = ["about", "type", "actor", "from", "until"] as const;
@@ -31,11 +31,11 @@ function Log({ asked }: { asked: Record<string, string> }) {
     <>
       <h1>Log</h1>
       <Filters asked={asked} />
-      <Chain />
+      {replayed.value === undefined && <Chain />}
       <div class="verbs">
         <a href="/v1/operator/history" download="history.jsonl">Export</a>
         <Command line="steady audit export fleet.log" />
-        {replayed.value === undefined && <button type="button" onClick={() => { replayed.value = page.seq; }}>Replay…</button>}
+        {replayed.value === undefined && <button type="button" onClick={() => replay(page.seq)}>Replay…</button>}
       </div>
       <Loaded of={page}>
         {() => (

@@ -7,7 +7,7 @@ import { Countdown, Time, span } from "../parts/time";
 import { Verb, because } from "../parts/verb";
 import { Pager } from "../parts/table";
 import { parameter } from "../router";
-import { useAnswer } from "../stream";
+import { replayed, useAnswer } from "../stream";
 import { Status, toneOf } from "../words";
 
 // RolloutPage is one rollout: what it waits for, its waves as they fill, and its hosts, those
@@ -93,8 +93,9 @@ const rolloutVerbs = [
   { verb: "cancel", label: "Cancel", what: "Ends the rollout for good; hosts keep what they run.", danger: true },
 ] as const;
 
-// Verbs are what can be decided about a rollout, the one that stops it first.
+// Verbs are what can be decided about a rollout, the one that stops it first; of the past nothing.
 export function Verbs({ r }: { r: RolloutDetail }) {
+  if (replayed.value !== undefined) return null;
   if (r.endedAt || r.phase === "queued") {
     return r.status === "halted" || r.endedAt ? <div class="verbs" role="group" aria-label="Verbs"><Retry r={r} /><Rollback r={r} /></div> : null;
   }

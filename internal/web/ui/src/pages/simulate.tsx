@@ -1,11 +1,11 @@
 import { useEffect, useState } from "preact/hooks";
 import type { NewForecast } from "../api";
-import { Forecast, type Report } from "../parts/forecast";
-import { Command, Empty, Loaded, Section } from "../parts/layout";
+import { Forecast, Played, type Report } from "../parts/forecast";
+import { Command, Empty, Section } from "../parts/layout";
 import { call } from "../request";
-import { go, parameter, withParameters } from "../router";
+import { keep, parameter } from "../router";
 import { may } from "../login";
-import { useAnswer } from "../stream";
+import { instant, replayed, useAnswer } from "../stream";
 
 // A Slider is one assumption: its name in the address, in the API and on the command line.
 interface Slider {
@@ -28,24 +28,25 @@ const sliders: Slider[] = [
 
 const settle = 400; // milliseconds after the last move of a slider
 
-// SimulatePage plays the fleet ahead from where it is now. Its address has all settings.
+// SimulatePage plays the fleet ahead from where it is, or from where it was. Its address has all settings.
 export function SimulatePage() {
   const status = useAnswer("status").value;
+  const at = replayed.value;
   const rollouts = useAnswer("list-rollouts").value?.items ?? [];
   const [release, setRelease] = useState<string>();
   const [id, setID] = useState("");
   const [error, setError] = useState("");
   const value = (s: Slider) => (parameter(s.name) === "" ? s.usual : Number(parameter(s.name)));
-  const asked: NewForecast = { ...Object.fromEntries(sliders.map((s) => [s.name, value(s)])), rollout: parameter("rollout"), ...(release ? { release } : {}) };
+  const asked: NewForecast = { ...Object.fromEntries(sliders.map((s) => [s.name, value(s)])), rollout: parameter("rollout"), ...(release ? { release } : {}), ...(at && instant.value ? { record: at, start: instant.value } : {}) };
   const key = JSON.stringify(asked);
   useEffect(() => {
-    if (!may("create-forecast")) return;
+    if (!may("create-forecast") || (at && !asked.record)) return;
     const wait = setTimeout(() => {
       setError("");
       call("create-forecast", {}, asked).then((f) => setID(f.id), (e: Error) => setError(e.message));
     }, settle);
     return () => clearTimeout(wait);
-  }, [key]);
+  }, [key, at]);
   const read = async (e: Event) => {
     const file = (e.target as HTMLInputElement).files?.[0];
     if (!file) return setRelease(undefined);
@@ -58,37 +59,26 @@ export function SimulatePage() {
   return (
     <>
       <h1>Simulate</h1>
-      <p class="dim">Played ahead from what the server has now{status ? `, record ${status.seq}` : ""}: nothing here changes the fleet.</p>
-      {!may("create-forecast") && !parameter("id") && <Empty>This needs the role releaser.</Empty>}
+      <p class="dim">Played ahead from {at ? `where the fleet was with record ${at}` : `what the server has now${status ? `, record ${status.seq}` : ""}`}: nothing here changes the fleet.</p>
+      {!may("create-forecast") && <Empty>This needs the role releaser.</Empty>}
       <div class="filters">
         {sliders.map((s) => (
           <label key={s.name}>
             {s.label}: {s.show(value(s))}
-            <input type="range" min={s.min} max={s.max} step={s.step} value={value(s)} aria-valuetext={s.show(value(s))} onInput={(e) => go(withParameters({ [s.name]: e.currentTarget.value }), true)} />
+            <input type="range" min={s.min} max={s.max} step={s.step} value={value(s)} aria-valuetext={s.show(value(s))} onInput={(e) => keep({ [s.name]: e.currentTarget.value })} />
           </label>
         ))}
-        <label>What counts <select value={parameter("rollout")} onChange={(e) => go(withParameters({ rollout: e.currentTarget.value }), true)}>
+        <label>What counts <select value={parameter("rollout")} onChange={(e) => keep({ rollout: e.currentTarget.value })}>
           <option value="">every rollout</option>
           {rollouts.filter((r) => !r.endedAt).map((r) => <option key={r.name} value={r.name}>{r.name}</option>)}
         </select></label>
         <label>A packed release <input type="file" accept=".tar" onChange={read} /></label>
       </div>
-      <p class="same">The same from the shell: <Command line={line} /></p>
+      {!at && <p class="same">The same from the shell: <Command line={line} /></p>}
       {error && <p role="alert" class="error">{error}</p>}
-      {id && <Section title="How it would go"><Answer id={id} /></Section>}
+      {id && <Section title="How it would go"><Played<Report> id={id} of="runs">
+        {(found) => found.rollouts?.length ? <Forecast report={found} /> : <Empty>Nothing would happen: no rollout is open or waits. Choose a packed release.</Empty>}
+      </Played></Section>}
     </>
-  );
-}
-
-function Answer({ id }: { id: string }) {
-  const f = useAnswer("get-forecast", { id });
-  return (
-    <Loaded of={f}>
-      {(v) => v.state === "failed"
-        ? <p role="alert" class="error">{v.error}</p>
-        : v.state !== "done"
-          ? <p><progress aria-label="Runs played" max={v.runs || 1} value={v.done} /> {v.state === "queued" ? "It waits for another to end." : `${v.done} of ${v.runs} runs`}</p>
-          : (v.found as Report).rollouts?.length ? <Forecast report={v.found as Report} /> : <Empty>Nothing would happen: no rollout is open or waits. Choose a packed release.</Empty>}
-    </Loaded>
   );
 }

@@ -1,6 +1,7 @@
 import { useEffect, useState } from "preact/hooks";
 import type { Event } from "../api";
 import { call } from "../request";
+import { withParameters } from "../router";
 import { useAnswer } from "../stream";
 import { Empty, Loaded } from "./layout";
 import { Time } from "./time";
@@ -33,6 +34,7 @@ function Links({ e }: { e: Event }) {
     <dl class="facts">
       <dt>Hash</dt><dd class="mono">{e.hash}</dd>
       <dt>Follows</dt><dd class="mono">{before}</dd>
+      <dt>Replay</dt><dd><a href={withParameters({ at: String(e.seq) })}>The fleet with this record</a></dd>
     </dl>
   );
 }

@@ -1,5 +1,21 @@
+import type { ComponentChildren } from "preact";
+import { useAnswer } from "../stream";
 import { span } from "./time";
-import { Bar, Gauge } from "./layout";
+import { Bar, Gauge, Loaded } from "./layout";
+
+// Played follows a forecast or a rerun until it has found something. Of is what it counts.
+export function Played<T>({ id, of, children }: { id: string; of: string; children: (found: T) => ComponentChildren }) {
+  const f = useAnswer("get-forecast", { id });
+  return (
+    <Loaded of={f}>
+      {(v) => v.state === "failed"
+        ? <p role="alert" class="error">{v.error}</p>
+        : v.state !== "done"
+          ? <p aria-busy="true"><progress aria-label={`Played of the ${of}`} max={v.runs || 1} value={v.done} /> {v.state === "queued" ? "It waits for another to end." : `${v.done} of ${v.runs} ${of}`}</p>
+          : children(v.found as T)}
+    </Loaded>
+  );
+}
 
 // What a forecast reports, in milliseconds from its beginning.
 export interface Spread { runs: number; best: number; median: number; p95: number; worst: number }

@@ -33,9 +33,14 @@ export function Command({ line }: { line: string }) {
   return (
     <span class="command">
       <code>{line}</code>
-      <button type="button" aria-label={`Copy: ${line}`} onClick={() => navigator.clipboard?.writeText(line)}>Copy</button>
+      <Copy text={line} />
     </span>
   );
+}
+
+// Copy is a button that copies a text.
+export function Copy({ text }: { text: string }) {
+  return <button type="button" aria-label={`Copy: ${text}`} onClick={() => navigator.clipboard?.writeText(text)}>Copy</button>;
 }
 
 // Bar shows shares of a whole, each with its word and number.

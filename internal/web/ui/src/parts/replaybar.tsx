@@ -1,17 +1,18 @@
 import { useEffect, useState } from "preact/hooks";
 import type { Mark, Timeline } from "../api";
 import { call } from "../request";
-import { replayed } from "../stream";
-import { Command } from "./layout";
-import { Time } from "./time";
+import { replay, replayed } from "../stream";
+import { absolute } from "./time";
+import { WhatIf, asksWhatIf } from "./whatif";
 
 // ReplayBar moves the whole page through the log. Its marks are the events that matter, at
 // even distances: hours in which nothing happened take no room.
 export function ReplayBar() {
   const at = replayed.value;
   const [marks, setMarks] = useState<Timeline>();
+  const [open, setOpen] = useState(asksWhatIf);
   useEffect(() => {
-    if (at === undefined) return;
+    if (at === undefined) return setOpen(false);
     call("history-marks").then(setMarks, () => setMarks(undefined));
   }, [at === undefined]);
   if (at === undefined) return null;
@@ -19,20 +20,22 @@ export function ReplayBar() {
   const nearest = list.findLastIndex((m) => m.seq <= at);
   const step = (to: number) => {
     const m = list[Math.max(0, Math.min(list.length - 1, to))];
-    if (m) replayed.value = m.seq;
+    if (m) replay(m.seq);
   };
   const mark = list[nearest];
+  const after = mark && mark.seq < at ? `after ${mark.seq} ` : "";
   return (
     <div class="replay" role="region" aria-label="Replay">
-      <button type="button" onClick={() => step(nearest - 1)} aria-label="Event before">◀</button>
-      <input type="range" aria-label="Moment of the log" aria-valuetext={mark ? `record ${at}, ${mark.type} ${about(mark)}` : `record ${at}`}
+      <button type="button" onClick={() => step(after ? nearest : nearest - 1)} aria-label="Event before">◀</button>
+      <input type="range" aria-label="Moment of the log" aria-valuetext={mark ? `record ${at}, ${after}${mark.type} ${about(mark)}` : `record ${at}`}
         min={0} max={Math.max(0, list.length - 1)} value={Math.max(0, nearest)} onInput={(e) => step(Number(e.currentTarget.value))} />
       <button type="button" onClick={() => step(nearest + 1)} aria-label="Next event">▶</button>
       <p>
-        Record {at} of {marks?.last.seq ?? "…"}{mark && <>: <b>{mark.type}</b> {about(mark)} <Time at={mark.at} /></>}
+        Record {at} of {marks?.last.seq ?? "…"}{mark && <>: {after}<b>{mark.type}</b> {about(mark)} <span class="dim">{absolute(mark.at)}</span></>}
       </p>
-      <span>What if it had gone otherwise: <Command line={`steady replay --drop ${at}`} /></span>
-      <button type="button" onClick={() => (replayed.value = undefined)}>Back to now</button>
+      <button type="button" aria-expanded={open} onClick={() => setOpen(!open)}>What if…</button>
+      <button type="button" onClick={() => replay()}>Back to now</button>
+      {open && <WhatIf at={at} />}
     </div>
   );
 }

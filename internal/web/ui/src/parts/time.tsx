@@ -14,7 +14,8 @@ export function span(ms: number): string {
   return parts.join(" ") || "0 s";
 }
 
-const absolute = (at: number) => new Date(at).toISOString().replace("T", " ").replace(/\.\d+Z$/, " UTC");
+// absolute is an instant on the clock of UTC.
+export const absolute = (at: number) => new Date(at).toISOString().replace("T", " ").replace(/\.\d+Z$/, " UTC");
 
 // Time is an instant as "3 min ago" or "in 2 h", with the instant itself on hover.
 export function Time({ at }: { at: number | undefined }) {

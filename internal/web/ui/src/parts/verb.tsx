@@ -37,7 +37,8 @@ export interface VerbOf {
   what?: string; // happens then, in a sentence
 }
 
-const quoted = (s: string) => (/^[\w@./:=-]+$/.test(s) ? s : `'${s.replaceAll("'", `'\\''`)}'`);
+// quoted is a word for the shell.
+export const quoted = (s: string) => (/^[\w@./:=-]+$/.test(s) ? s : `'${s.replaceAll("'", `'\\''`)}'`);
 
 // because is the part of a command line that gives the reason.
 export const because = (given: Record<string, string>) => ` --reason ${quoted(given.reason || "…")}`;

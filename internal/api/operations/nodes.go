@@ -1,0 +1,283 @@
+package operations
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/steadyfleet/steady/internal/api/operator"
+	"github.com/steadyfleet/steady/internal/core/drift"
+	"github.com/steadyfleet/steady/internal/core/event"
+)
+
+type (
+	nodePath struct {
+		AtRecord
+		Node string `path:"node" maxLength:"63"`
+	}
+	nodeIn[B any] struct {
+		Node string `path:"node" maxLength:"63"`
+		Body B
+	}
+	nodeVerbIn struct {
+		Node string `path:"node" maxLength:"63"`
+		Verb string `path:"verb" enum:"reconcile,dismiss"`
+		Body operator.Verb
+	}
+	objectsPath struct {
+		AtRecord
+		Kind string `path:"kind" enum:"flow,tunnel,document"`
+	}
+	// ObjectPath is embedded in inputs, which takes an exported name.
+	ObjectPath struct {
+		Kind string `path:"kind" enum:"flow,tunnel,document"`
+		Name string `path:"name" maxLength:"63"`
+	}
+	objectIn[B any] struct {
+		ObjectPath
+		Body B
+	}
+	showObjectIn struct {
+		AtRecord
+		ObjectPath
+	}
+	removeObjectIn struct {
+		ObjectPath
+		Reason string `query:"reason" maxLength:"1000" doc:"Why, for the log"`
+	}
+	driftIn struct {
+		AtRecord
+		Node  string `query:"node" maxLength:"63"`
+		Kind  string `query:"kind" maxLength:"63"`
+		Name  string `query:"name" maxLength:"200"`
+		Drift string `query:"drift" enum:"extraneous,missing,mismatched,"`
+	}
+	episodePath struct {
+		AtRecord
+		ID string `path:"id" maxLength:"64"`
+	}
+)
+
+// nodes registers the routes of nodes, of the objects that they have, and of drift.
+func (h *Handler) nodes() {
+	big := func(id, method, path, summary string) huma.Operation {
+		return huma.Operation{OperationID: id, Method: method, Path: path, Summary: summary, MaxBodyBytes: 2 << 20}
+	}
+	add(h, get("list-nodes", "/nodes", "List the nodes"), viewing, viewNodes(h, func(s *drift.State, c source, _ *AtRecord) ([]drift.NodeRow, error) {
+		out := []drift.NodeRow{}
+		for _, name := range s.NodeNames() {
+			out = append(out, s.NodeRow(name))
+		}
+		return out, nil
+	}))
+	add(h, get("show-node", "/nodes/{node}", "Show one node"), viewing, viewNodes(h, func(s *drift.State, c source, in *nodePath) (drift.NodeDetail, error) {
+		return s.NodeDetail(in.Node, c.Now())
+	}))
+	do(h, post("operate-node", "/nodes/{node}/{verb}", "Compare a node now, or decide about its new objects one by one"), operating, h.operateNode)
+	do(h, post("resume-node", "/nodes/{node}/resume", "Have a paused node go on"), operating, func(ctx context.Context, in *nodeIn[operator.Resume]) error {
+		return h.edit(ctx, drift.Resume{Node: in.Node, Push: in.Body.Push}, in.Body.Reason)
+	})
+	do(h, post("retire-node", "/nodes/{node}/retire", "End the identity of a node"), admin, func(ctx context.Context, in *nodeIn[operator.Verb]) error {
+		return h.edit(ctx, drift.Retire{Node: in.Node}, in.Body.Reason)
+	})
+	add(h, big("adopt-objects", http.MethodPost, "/nodes/{node}/adopt", "Ingest objects of a node that wait for it"), operating, h.adopt)
+	add(h, get("list-objects", "/config/{kind}", "List the flows, tunnels or documents with the push status of each leg"), viewing, viewNodes(h, func(s *drift.State, c source, in *objectsPath) ([]drift.ObjectRow, error) {
+		return s.ObjectRows(in.Kind, c.Now()), nil
+	}))
+	add(h, get("show-object", "/config/{kind}/{name}", "Show one object with its history"), viewing, viewNodes(h, func(s *drift.State, c source, in *showObjectIn) (drift.ObjectDetail, error) {
+		return s.ObjectDetail(in.Kind, in.Name, c.Now())
+	}))
+	add(h, big("set-object", http.MethodPut, "/config/{kind}/{name}", "Create or change an object"), operating, h.setObject)
+	add(h, big("preview-object", http.MethodPost, "/config/{kind}/{name}/preview", "Say what setting an object would come to"), viewing, h.previewObject)
+	do(h, big("remove-object", http.MethodDelete, "/config/{kind}/{name}", "Have every node delete an object"), operating, func(ctx context.Context, in *removeObjectIn) error {
+		return h.edit(ctx, drift.Remove{Kind: in.Kind, Name: in.Name}, in.Reason)
+	})
+	do(h, post("restore-object", "/config/{kind}/{name}/restore", "Take an object out of the bin"), operating, func(ctx context.Context, in *objectIn[operator.Verb]) error {
+		return h.edit(ctx, drift.Unbin{Kind: in.Kind, Name: in.Name}, in.Body.Reason)
+	})
+	add(h, get("list-drift", "/drift", "List the open episodes of drift, the oldest first"), viewing, viewNodes(h, func(s *drift.State, c source, in *driftIn) ([]drift.EpisodeRow, error) {
+		return episodes(s, operator.DriftQuery{Node: in.Node, Kind: in.Kind, Name: in.Name, Drift: in.Drift}), nil
+	}))
+	add(h, get("show-drift", "/drift/{id}", "Show an episode: what was acknowledged, is desired and is there, field by field"), viewing, viewNodes(h, func(s *drift.State, c source, in *episodePath) (drift.EpisodeDetail, error) {
+		return s.EpisodeDetail(in.ID)
+	}))
+	add(h, big("resolve-drift", http.MethodPost, "/drift/{id}/resolve", "Decide about an episode"), operating, h.resolve)
+	add(h, big("resolve-many", http.MethodPost, "/drift-resolutions", "Decide about many episodes, each by itself"), operating, h.resolveMany)
+	add(h, get("list-resolutions", "/drift-resolutions", "List the newest decisions about drift"), viewing, viewNodes(h, func(s *drift.State, c source, _ *AtRecord) ([]drift.Resolution, error) {
+		out := append([]drift.Resolution{}, s.Resolutions...)
+		slices.Reverse(out)
+		return out, nil
+	}))
+	do(h, post("undo-resolution", "/drift-resolutions/{id}/undo", "Take a decision about drift back"), operating, func(ctx context.Context, in *idIn[operator.Verb]) error {
+		return h.edit(ctx, drift.Undo{Resolution: in.ID}, in.Body.Reason)
+	})
+	h.ignoring()
+}
+
+// ignoring registers the routes of what is no drift.
+func (h *Handler) ignoring() {
+	add(h, get("list-ignored", "/drift-ignored", "List what is no drift"), viewing, viewNodes(h, func(s *drift.State, c source, _ *AtRecord) ([]operator.Ignored, error) {
+		out := []operator.Ignored{}
+		for _, r := range s.Rules { // order-free: sorted below
+			out = append(out, operator.Ignored{DriftIgnored: r.DriftIgnored, At: r.At})
+		}
+		slices.SortFunc(out, func(a, b operator.Ignored) int {
+			return cmp.Or(cmp.Compare(a.At, b.At), strings.Compare(a.Rule, b.Rule))
+		})
+		return out, nil
+	}))
+	add(h, post("ignore-drift", "/drift-ignored", "Have fields be no drift, and not pushed, for a while"), operating, func(ctx context.Context, in *bodyIn[operator.IgnoreDrift]) (operator.Ignored, error) {
+		b := in.Body
+		out := operator.Ignored{DriftIgnored: event.DriftIgnored{Rule: newName(), Node: b.Node, Kind: b.Kind, Name: b.Name, Field: b.Field, Until: b.Until, Actor: actor(ctx), Reason: b.Reason}, At: h.c.Now()}
+		return out, h.edit(ctx, drift.Ignore{DriftIgnored: out.DriftIgnored}, b.Reason)
+	})
+	do(h, huma.Operation{OperationID: "unignore-drift", Method: http.MethodDelete, Path: "/drift-ignored/{id}", Summary: "End such a rule"}, operating, func(ctx context.Context, in *idPath) error {
+		return h.edit(ctx, drift.Unignore{Rule: in.ID}, "")
+	})
+}
+
+// newName draws a short name that no other decision has.
+func newName() string { return strings.ToLower(rand.Text()[:12]) }
+
+// edit commits a decision about nodes.
+func (h *Handler) edit(ctx context.Context, e drift.Edit, reason string) error {
+	_, err := h.c.EditNodes(ctx, e, drift.By{Actor: actor(ctx), Reason: reason})
+	return err
+}
+
+// viewNodes makes a handler that answers from the state of nodes, of today or at a record.
+func viewNodes[I, T any, P interface {
+	*I
+	record() *AtRecord
+}](h *Handler, read func(*drift.State, source, *I) (T, error)) func(context.Context, *I) (T, error) {
+	return func(ctx context.Context, in *I) (out T, err error) {
+		c, err := h.at(ctx, P(in).record())
+		if err != nil {
+			return out, err
+		}
+		var failed error
+		if err = c.ViewNodes(ctx, func(s *drift.State) { out, failed = read(s, c, in) }); err == nil {
+			err = h.c.NodeRefusal(failed)
+		}
+		return out, err
+	}
+}
+
+func (h *Handler) operateNode(ctx context.Context, in *nodeVerbIn) error {
+	if in.Verb == "dismiss" {
+		return h.edit(ctx, drift.Dismiss{Node: in.Node}, in.Body.Reason)
+	}
+	return h.edit(ctx, drift.Reconcile{Node: in.Node}, in.Body.Reason)
+}
+
+func (h *Handler) setObject(ctx context.Context, in *objectIn[operator.SetObject]) (out drift.ObjectDetail, err error) {
+	b := in.Body
+	_, err = h.c.EditNodes(ctx, drift.Set{Kind: in.Kind, Name: in.Name, Definition: b.Definition, Version: b.Version, Create: b.Create, AllowPorts: b.AllowPortConflict},
+		drift.By{Actor: actor(ctx), Reason: b.Reason})
+	if err != nil {
+		return out, err
+	}
+	var failed error
+	if err = h.c.ViewNodes(ctx, func(s *drift.State) { out, failed = s.ObjectDetail(in.Kind, in.Name, h.c.Now()) }); err == nil {
+		err = h.c.NodeRefusal(failed)
+	}
+	return out, err
+}
+
+func (h *Handler) previewObject(ctx context.Context, in *objectIn[operator.SetObject]) (out operator.ObjectPreview, err error) {
+	b := in.Body
+	set := drift.Set{Kind: in.Kind, Name: in.Name, Definition: b.Definition, Version: b.Version, Create: b.Create, AllowPorts: true}
+	var failed error
+	err = h.c.ViewNodes(ctx, func(s *drift.State) {
+		if out.Definition, failed = s.Check(set); failed != nil {
+			return
+		}
+		out.New = s.Objects[drift.Key(in.Kind, in.Name)] == nil
+		out.Ports = append([]string{}, s.PortConflicts(in.Kind, in.Name, out.Definition)...)
+		out.Legs = []operator.LegPreview{}
+		for i := range out.Definition.Legs {
+			l := &out.Definition.Legs[i]
+			fields, wait := s.Preview(in.Kind, in.Name, &out.Definition, l, h.c.Now())
+			out.Legs = append(out.Legs, operator.LegPreview{Role: l.Role, Node: l.Node, Fields: fields, Wait: wait})
+		}
+	})
+	if err == nil {
+		err = h.c.NodeRefusal(failed)
+	}
+	return out, err
+}
+
+func episodes(s *drift.State, q operator.DriftQuery) []drift.EpisodeRow {
+	return slices.DeleteFunc(s.EpisodeRows(), func(e drift.EpisodeRow) bool {
+		return q.Node != "" && e.Node != q.Node || q.Kind != "" && e.Kind != q.Kind || q.Name != "" && e.Name != q.Name && e.ObjectID != q.Name || q.Drift != "" && e.Drift != q.Drift
+	})
+}
+
+func (h *Handler) resolve(ctx context.Context, in *idIn[operator.ResolveDrift]) (operator.Outcome, error) {
+	return h.decide(ctx, in.ID, in.Body)
+}
+
+// decide decides about one episode.
+func (h *Handler) decide(ctx context.Context, id string, b operator.ResolveDrift) (operator.Outcome, error) {
+	out := operator.Outcome{Episode: id, Resolution: newName()}
+	var detail drift.EpisodeDetail
+	var failed error
+	err := h.c.ViewNodes(ctx, func(s *drift.State) { detail, failed = s.EpisodeDetail(id) })
+	if err = cmp.Or(err, h.c.NodeRefusal(failed)); err != nil {
+		return out, err
+	}
+	out.What = detail.Describe()
+	return out, h.edit(ctx, drift.Resolve{Episode: id, Action: b.Action, Resolution: out.Resolution, Fields: b.Fields, As: b.As, ETag: b.ETag}, b.Reason)
+}
+
+// resolveMany decides about episodes one after the other: what fails of one stops no other.
+func (h *Handler) resolveMany(ctx context.Context, in *bodyIn[operator.ResolveMany]) ([]operator.Outcome, error) {
+	b, out := in.Body, []operator.Outcome{}
+	var rows []drift.EpisodeRow
+	if err := h.c.ViewNodes(ctx, func(s *drift.State) { rows = episodes(s, b.DriftQuery) }); err != nil {
+		return nil, err
+	}
+	for _, e := range rows {
+		if len(b.Episodes) > 0 && !slices.Contains(b.Episodes, e.ID) {
+			continue
+		}
+		o := operator.Outcome{Episode: e.ID, What: e.Describe()}
+		switch {
+		case !slices.Contains(e.Actions, b.Action):
+			o.Error = b.Action + " is no way to resolve it"
+		case !b.DryRun:
+			done, err := h.decide(ctx, e.ID, operator.ResolveDrift{Action: b.Action, Reason: b.Reason})
+			if o.Resolution = done.Resolution; err != nil {
+				o.Resolution, o.Error = "", h.refusal(err).Detail
+			}
+		}
+		out = append(out, o)
+	}
+	for _, id := range b.Episodes {
+		if !slices.ContainsFunc(rows, func(e drift.EpisodeRow) bool { return e.ID == id }) {
+			out = append(out, operator.Outcome{Episode: id, Error: "it is not open"})
+		}
+	}
+	return out, nil
+}
+
+// adopt ingests what waits for it, and says of each what it became.
+func (h *Handler) adopt(ctx context.Context, in *nodeIn[operator.Adopt]) ([]operator.Outcome, error) {
+	events, err := h.c.EditNodes(ctx, drift.Adopt{Node: in.Node, Objects: in.Body.Objects, Resolution: newName()}, drift.By{Actor: actor(ctx), Reason: in.Body.Reason})
+	if err != nil {
+		return nil, err
+	}
+	out := []operator.Outcome{}
+	for _, ev := range events {
+		if r, is := ev.(event.DriftResolved); is {
+			kind, _ := r.Object()
+			out = append(out, operator.Outcome{What: kind + " " + r.ID + " is " + kind + " " + r.Name + " now", Resolution: r.Resolution})
+		}
+	}
+	return out, nil
+}
