@@ -47,7 +47,7 @@ type Resume struct {
 // Adopt names the objects of a node that are ingested; none is all that wait for it.
 type Adopt struct {
 	Objects []drift.ObjectRef `json:"objects,omitempty" maxItems:"10000"`
-	Reason  string        `json:"reason,omitempty" maxLength:"1000" doc:"Why, for the log"`
+	Reason  string            `json:"reason,omitempty" maxLength:"1000" doc:"Why, for the log"`
 }
 
 // ResolveDrift is a decision about an episode.

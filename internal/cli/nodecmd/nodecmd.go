@@ -109,7 +109,7 @@ func (o *options) readToken() (text identity.TokenText, token identity.NodeToken
 	raw := strings.TrimSpace(string(was))
 	switch {
 	case o.token != "":
-		if raw, err = agentcmd.ReadToken(o.token, "steady node token NODE"); err != nil {
+		if raw, err = agentcmd.TokenLine(o.token, "steady node token NODE"); err != nil {
 			return text, token, err
 		}
 	case raw == "":
