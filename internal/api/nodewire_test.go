@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"context"
 	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/tls"
@@ -34,6 +35,9 @@ type wireNode struct {
 	conn    *websocket.Conn
 	term    uint64
 	objects []nodesdk.Object
+	op      uint64 // the newest that was applied
+	at      string // where it connects, if that is not the world's server
+	ca      []byte
 }
 
 func (w *world) wireNode(name string) *wireNode {
@@ -45,29 +49,72 @@ func (w *world) wireNode(name string) *wireNode {
 // dial connects as far as the hello, and returns what the server says to it.
 func (n *wireNode) dial() nodesdk.Message {
 	n.w.t.Helper()
-	pool := x509.NewCertPool()
-	pool.AppendCertsFromPEM(n.w.ca())
-	transport := &http.Transport{TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS13, RootCAs: pool, NextProtos: []string{"http/1.1"}}}
-	n.w.t.Cleanup(transport.CloseIdleConnections)
-	conn, resp, err := websocket.Dial(n.w.ctx(), n.w.url()+nodesdk.Path, &websocket.DialOptions{HTTPClient: &http.Client{Transport: transport}, Subprotocols: []string{nodesdk.Subprotocol}})
+	m, err := n.open(n.w.ctx())
 	testkit.Must(n.w.t, err)
+	conn := n.conn
+	n.w.t.Cleanup(func() { _ = conn.CloseNow() })
+	return m
+}
+
+// open is dial for any goroutine.
+func (n *wireNode) open(ctx context.Context) (m nodesdk.Message, err error) {
+	at, ca := n.w.url(), n.w.ca()
+	if n.at != "" {
+		at, ca = n.at, n.ca
+	}
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(ca)
+	transport := &http.Transport{TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS13, RootCAs: pool, NextProtos: []string{"http/1.1"}}}
+	defer transport.CloseIdleConnections()
+	conn, resp, err := websocket.Dial(ctx, at+nodesdk.Path, &websocket.DialOptions{HTTPClient: &http.Client{Transport: transport}, Subprotocols: []string{nodesdk.Subprotocol}})
+	if err != nil {
+		return m, err
+	}
 	conn.SetReadLimit(nodesdk.MaxFromServer)
 	n.conn = conn
-	n.w.t.Cleanup(func() { _ = conn.CloseNow() })
-	c := n.next().Challenge
+	defer func() {
+		if err != nil {
+			_ = conn.CloseNow()
+		}
+	}()
+	if m, err = n.receive(ctx); err != nil {
+		return m, err
+	}
+	c := m.Challenge
 	if c == nil || len(c.Nonce) != 32 || c.Fleet != testFleet || c.Term == 0 {
-		n.w.t.Fatalf("the challenge is %+v", c)
+		return m, fmt.Errorf("the challenge is %+v", c)
 	}
 	n.term = c.Term
-	exporter := testkit.Value(resp.TLS.ExportKeyingMaterial(nodesdk.ExporterLabel, nil, 32))(n.w.t)
+	exporter, err := resp.TLS.ExportKeyingMaterial(nodesdk.ExporterLabel, nil, 32)
+	if err != nil {
+		return m, err
+	}
 	public := n.key.Public().(ed25519.PublicKey)
 	h := nodesdk.Hello{Version: nodesdk.Version, Node: n.name, Key: public, Signature: ed25519.Sign(n.key, nodesdk.SignedHello(*c, n.name, public, exporter)),
-		Token: n.token, Instance: "i1", Driver: "test", Program: "test 1", Collections: []nodesdk.Collection{{Kind: nodeconfig.Flow}}}
+		Token: n.token, Instance: "i1", Driver: "test", Program: "test 1", Op: n.op, Collections: []nodesdk.Collection{{Kind: nodeconfig.Flow}}}
 	if n.edit != nil {
 		n.edit(&h)
 	}
-	n.send(nodesdk.Message{Type: nodesdk.TypeHello, Hello: &h})
-	return n.next()
+	if err := n.write(ctx, nodesdk.Message{Type: nodesdk.TypeHello, Hello: &h}); err != nil {
+		return m, err
+	}
+	return n.receive(ctx)
+}
+
+func (n *wireNode) write(ctx context.Context, m nodesdk.Message) error {
+	raw, err := json.Marshal(m)
+	if err != nil {
+		return err
+	}
+	return n.conn.Write(ctx, websocket.MessageText, raw)
+}
+
+func (n *wireNode) receive(ctx context.Context) (nodesdk.Message, error) {
+	_, raw, err := n.conn.Read(ctx)
+	if err != nil {
+		return nodesdk.Message{}, err
+	}
+	return nodesdk.DecodeMessage(raw)
 }
 
 // join is dial that must succeed.
@@ -82,56 +129,52 @@ func (n *wireNode) join() nodesdk.Welcome {
 
 func (n *wireNode) send(m nodesdk.Message) {
 	n.w.t.Helper()
-	n.raw(string(testkit.Value(json.Marshal(m))(n.w.t)))
-}
-
-func (n *wireNode) raw(text string) {
-	n.w.t.Helper()
-	testkit.Must(n.w.t, n.conn.Write(n.w.ctx(), websocket.MessageText, []byte(text)))
-}
-
-// next reads a message.
-func (n *wireNode) next() nodesdk.Message {
-	n.w.t.Helper()
-	_, raw, err := n.conn.Read(n.w.ctx())
-	testkit.Must(n.w.t, err)
-	return testkit.Value(nodesdk.DecodeMessage(raw))(n.w.t)
+	testkit.Must(n.w.t, n.write(n.w.ctx(), m))
 }
 
 // answer answers requests until stop says so of one, or the connection ends with the refusal
 // that is returned.
 func (n *wireNode) answer(stop func(nodesdk.Message) bool) *nodesdk.Refused {
 	n.w.t.Helper()
+	return n.serve(n.w.ctx(), stop)
+}
+
+// serve is answer for any goroutine.
+func (n *wireNode) serve(ctx context.Context, stop func(nodesdk.Message) bool) *nodesdk.Refused {
 	for {
-		_, raw, err := n.conn.Read(n.w.ctx())
+		m, err := n.receive(ctx)
 		if err != nil {
 			return nil
 		}
-		m := testkit.Value(nodesdk.DecodeMessage(raw))(n.w.t)
 		if m.Refused != nil {
 			return m.Refused
 		}
 		if stop(m) {
 			return nil
 		}
-		n.reply(m)
+		if n.write(ctx, nodesdk.Message{Type: nodesdk.TypeAnswer, ID: m.ID, Answer: n.does(m.Request)}) != nil {
+			return nil
+		}
 	}
 }
 
 func (n *wireNode) reply(m nodesdk.Message) {
 	n.w.t.Helper()
-	var a nodesdk.Answer
-	switch r := m.Request; {
+	n.send(nodesdk.Message{Type: nodesdk.TypeAnswer, ID: m.ID, Answer: n.does(m.Request)})
+}
+
+// does what is requested.
+func (n *wireNode) does(r *nodesdk.Request) *nodesdk.Answer {
+	switch {
 	case r.Snapshot != nil:
-		a.Snapshot = &nodesdk.Snapshot{Complete: true, Instance: "i1", Objects: n.objects}
+		return &nodesdk.Answer{Snapshot: &nodesdk.Snapshot{Complete: true, Instance: "i1", Op: n.op, Objects: n.objects}}
 	case r.Apply != nil:
-		o := nodesdk.Object{Kind: r.Apply.Kind, ID: r.Apply.ID, ETag: fmt.Sprintf("e%d", r.Apply.Op), Op: r.Apply.Op, OpETag: fmt.Sprintf("e%d", r.Apply.Op), Config: r.Apply.Config}
-		n.objects = []nodesdk.Object{o}
-		a.Applied = &nodesdk.Applied{Op: r.Apply.Op, Outcome: nodesdk.OutcomeApplied, Object: &o}
-	case r.Validate != nil:
-		a.Validated = &nodesdk.Validated{Supported: true, Problems: []nodesdk.Problem{{Field: "a", Message: "is \x1b[31mred"}}}
+		etag := fmt.Sprintf("e%d", r.Apply.Op)
+		o := nodesdk.Object{Kind: r.Apply.Kind, ID: r.Apply.ID, ETag: etag, Op: r.Apply.Op, OpETag: etag, Config: r.Apply.Config}
+		n.objects, n.op = []nodesdk.Object{o}, r.Apply.Op
+		return &nodesdk.Answer{Applied: &nodesdk.Applied{Op: r.Apply.Op, Outcome: nodesdk.OutcomeApplied, Object: &o}}
 	}
-	n.send(nodesdk.Message{Type: nodesdk.TypeAnswer, ID: m.ID, Answer: &a})
+	return &nodesdk.Answer{Validated: &nodesdk.Validated{Supported: true, Problems: []nodesdk.Problem{{Field: "a", Message: "is \x1b[31mred"}}}}
 }
 
 // compared answers until the server has compared the node.
