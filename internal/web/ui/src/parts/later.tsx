@@ -10,11 +10,14 @@ export function titled() {
 export function later<P extends object>(load: () => Promise<FunctionComponent<P>>): FunctionComponent<P> {
   let loaded: FunctionComponent<P> | undefined;
   return (props) => {
-    const [, set] = useState<FunctionComponent<P> | undefined>(loaded);
+    const [, known] = useState(false);
     const [failed, fail] = useState(false);
     useEffect(() => {
       if (loaded) return titled();
-      load().then((c) => set(() => (loaded = c)), () => fail(true));
+      load().then((c) => {
+        loaded = c;
+        known(true);
+      }, () => fail(true));
     }, [loaded]);
     const Shown = loaded;
     if (Shown) return <Shown {...props} />;
