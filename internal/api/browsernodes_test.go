@@ -153,12 +153,10 @@ func adoptionFlow(t *testing.T, s *site, p *browse.Page) {
 	p.In("region", "Adopted").WaitText("flow b is flow b now")
 	p.In("region", "What it has").WaitText("flow b")
 	s.byKeyboard(t, p, keyed{verb: "Undo", role: "region", part: "Adopted", line: "steady drift undo " + s.newest()})
-	s.byKeyboard(t, p, keyed{verb: "Dismiss", role: "region", part: "…", line: "steady node dismiss gw-2"})
-	p.In("region", "Drift").WaitText("extraneous")
 	s.byKeyboard(t, p, keyed{verb: "Reconcile", role: "group", part: "Verbs", line: "steady node reconcile gw-2", silent: true})
+	s.byKeyboard(t, p, keyed{verb: "Dismiss", role: "region", part: "3 objects to adopt", line: "steady node dismiss gw-2"})
+	p.In("region", "Drift").WaitText("extraneous")
 	p.In("region", "Timeline").WaitText("node.registered")
-	s.byKeyboard(t, p, keyed{verb: "Retire", role: "group", part: "Verbs", line: "steady node retire gw-2"})
-	p.WaitText("◌retired")
 }
 
 // newest is the name of the newest decision about drift.
@@ -174,6 +172,8 @@ func pausedFlow(t *testing.T, s *site, p *browse.Page) {
 	p.WaitText("●online")
 	s.untilStatus("one", drift.Pushed)
 	s.until("the device to have them again", func() bool { return strings.Contains(s.gw3.read(), "239.0.0.3:1") })
+	s.byKeyboard(t, p, keyed{verb: "Retire", role: "group", part: "Verbs", line: "steady node retire gw-3"})
+	p.WaitText("◌retired")
 }
 
 func driftFlow(t *testing.T, s *site, p *browse.Page) {
@@ -326,13 +326,15 @@ func TestBrowserRunsNoScriptOfNodes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	n := w.wireNode("evil")
-	id := evil("id")[:150]
-	n.edit = func(h *nodesdk.Hello) { h.Driver, h.Program = evil("driver")[:60], evil("program")[:60] }
+	id := evil("id")
+	n.edit = func(h *nodesdk.Hello) { h.Driver, h.Program = evil("driver"), evil("program") }
 	config := testkit.Value(json.Marshal(map[string]any{evil("field"): evil("value")}))(t)
 	n.objects = []nodesdk.Object{{Kind: nodeconfig.Flow, ID: id, ETag: "e1", Config: config}}
 	n.join()
 	n.compared()
 	testkit.Must(t, w.op.DismissAdoption(w.ctx(), "evil", evil("reason")))
+	n.compared()
+	w.untilNode("evil", "drift", func(n *drift.Node) bool { return len(n.Episodes) == 1 })
 	p := w.browser(t, w.adminSecret(), "/")
 	for path, text := range map[string]string{"/nodes": "evil", "/nodes/evil": id, "/drift": id, "/drift/d1": evil("value"), "/log?about=node/evil": "evil", "/config/flow": "Flows"} {
 		p.Go(w.server.OperatorURL() + path)

@@ -27,7 +27,7 @@ type (
 	nodeVerbIn struct {
 		Node string `path:"node" maxLength:"63"`
 		Verb string `path:"verb" enum:"reconcile,dismiss"`
-		Body operator.Verb
+		Body operator.NodeVerb
 	}
 	objectsPath struct {
 		AtRecord

@@ -38,6 +38,11 @@ type LegPreview struct {
 	Wait   *drift.Wait   `json:"wait,omitempty"`
 }
 
+// NodeVerb says why a node is compared, or its new objects are decided about one by one.
+type NodeVerb struct {
+	Reason string `json:"reason,omitempty" maxLength:"1000" doc:"Why, for the log"`
+}
+
 // Resume says how a paused node goes on.
 type Resume struct {
 	Push   bool   `json:"push,omitempty" doc:"Push again what the node lost; else what differs is reported as drift"`

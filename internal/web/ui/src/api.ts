@@ -697,6 +697,10 @@ export interface NodeRow {
   why?: string;
 }
 
+export interface NodeVerb {
+  reason?: string;
+}
+
 export interface ObjectDetail {
   changedAt: number;
   definition: Definition;
