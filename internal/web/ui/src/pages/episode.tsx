@@ -56,7 +56,7 @@ function Open({ e }: { e: EpisodeDetail }) {
         {open.length === 0 ? <Empty>No field differs.</Empty> : <Table label="Fields that differ" columns={[...columns, ...(picks ? [take] : []), ...(e.name ? [ignore] : [])]} rows={open} id={(f) => f.field} />}
         {same.length > 0 && (
           <details>
-            <summary>{same.length} fields are the same, or are ignored</summary>
+            <summary>Fields that are the same, or are ignored: {same.length}</summary>
             <Table label="Fields that are the same" columns={columns.map((c) => ({ ...c, show: (f: Field) => (f.ignored ? <span class="dim">{c.show(f)}</span> : c.show(f)) }))} rows={same} id={(f) => f.field} />
           </details>
         )}

@@ -149,7 +149,7 @@ function Adopt({ node, adoption, done }: { node: string; adoption: Adoption; don
   ];
   return (
     <Section title={`${all.length} objects to adopt`}>
-      <p>The node has them, and the server does not know them, <Time at={adoption.since} />. Ingesting changes nothing on the node, and can be undone. It can wait: until somebody decides they stay as they are.</p>
+      <p>The node has them, and the server does not know them; found <Time at={adoption.since} />. Ingesting changes nothing on the node, and can be undone. It can wait: until somebody decides they stay as they are.</p>
       <div class="verbs">
         <Verb operation="adopt-objects" label="Ingest all" parts={{ node }} what={`The server has all ${all.length} as the node has them.`} send={(g) => adopt([], g.reason)} line={(g) => `steady node adopt ${node}${because(g)}`} />
         {chosen.length > 0 && (

@@ -27,7 +27,7 @@ export function ObjectPage({ kind, name }: { kind: string; name: string }) {
       {is.error?.status === 404 && editing
         ? <Edit kind={kind} name={name} />
         : <Loaded of={is}>{(o) => <Known o={o} editing={editing} />}</Loaded>}
-      <Section title="Timeline" aside={<a href={`/log?about=${encodeURIComponent(about)}`}>All of it</a>}><Events about={about} limit={20} /></Section>
+      {is.error?.status !== 404 && <Section title="Timeline" aside={<a href={`/log?about=${encodeURIComponent(about)}`}>All of it</a>}><Events about={about} limit={20} /></Section>}
     </>
   );
 }
