@@ -114,6 +114,15 @@ func TestBrowserNodes(t *testing.T) {
 			usable(t, p, "")
 		})
 	}
+	viewer := s.browser(t, s.tokenOf(operator.Viewer, 0).Secret, "/")
+	for _, path := range []string{"/nodes/gw-2", "/drift", "/drift/" + s.extraneous("a"), "/config/flow/loud", "/config/flow/loud?edit=1"} {
+		viewer.Go(s.server.OperatorURL() + path)
+		viewer.WaitSeq(1)
+		viewer.Until("all of it to be there", `!document.querySelector("[aria-busy]")`)
+		if n := browse.Eval[int](viewer, `document.querySelectorAll("main [data-verb], main input[type=checkbox], .edit").length`); n > 0 {
+			t.Errorf("a viewer is offered %d things to decide on %s", n, path)
+		}
+	}
 }
 
 func nodesFlow(t *testing.T, s *site, p *browse.Page) {
