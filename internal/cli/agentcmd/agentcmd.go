@@ -289,11 +289,11 @@ func sameHost(s daemon.Status, token string) error {
 		s.Host, s.Fleet, t.Host, t.Fleet, s.Host)
 }
 
-func readToken(token string) (string, error) { return ReadToken(token, "steady token create HOST") }
+func readToken(token string) (string, error) { return TokenLine(token, "steady token create HOST") }
 
-// ReadToken takes the token itself or the name of a file with it; makes is the command that
+// TokenLine takes the token itself or the name of a file with it; makes is the command that
 // makes one.
-func ReadToken(token, makes string) (string, error) {
+func TokenLine(token, makes string) (string, error) {
 	raw, err := os.ReadFile(token)
 	switch {
 	case err == nil:

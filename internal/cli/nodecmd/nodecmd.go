@@ -36,7 +36,7 @@ func run(e *command.Env) *cobra.Command {
 		Use:   "run",
 		Short: "Connect a device to the server",
 		Long: `Connects the device beside it to the server, and stays connected: the server sets
-objects of the device's configuration, and is told what else changes there. Nothing
+objects of the device's configuration, and what else changes there is reported to it. Nothing
 that the device has is overwritten unless an operator has decided so.
 
 At the first start it registers with a token (see steady node token), which says who
@@ -109,7 +109,7 @@ func (o *options) readToken() (text identity.TokenText, token identity.NodeToken
 	raw := strings.TrimSpace(string(was))
 	switch {
 	case o.token != "":
-		if raw, err = agentcmd.ReadToken(o.token, "steady node token NODE"); err != nil {
+		if raw, err = agentcmd.TokenLine(o.token, "steady node token NODE"); err != nil {
 			return text, token, err
 		}
 	case raw == "":
