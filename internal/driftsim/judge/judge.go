@@ -92,6 +92,7 @@ type Judge struct {
 
 	snapshot *Seen
 	missing  []Place // found missing since the newest snapshot
+	expects  int     // objects, when it came
 	resync   bool    // a comparison was concluded since
 }
 
@@ -127,7 +128,7 @@ func (j *Judge) Applied(name, kind, id, etag string, op uint64) {
 
 // Snapshot is called before the server is given one.
 func (j *Judge) Snapshot(s Seen) {
-	j.snapshot, j.missing, j.resync = &s, nil, false
+	j.snapshot, j.missing, j.resync, j.expects = &s, nil, false, j.expected(s.Node)
 	if n := j.node(s.Node); s.Complete && n.session == s.Session && n.flight == nil {
 		n.has = s.Objects
 	}

@@ -51,7 +51,7 @@ func (j *Judge) set(ev event.ConfigSet) {
 	key := ev.Kind + "/" + ev.Name
 	old := j.objects[key]
 	o := &object{kind: ev.Kind, name: ev.Name, version: ev.Version, def: ev.Definition, gone: map[string]bool{}, maybe: map[string]bool{}, binned: map[string]clock.Instant{}}
-	if old != nil && ev.Version <= old.version && len(old.maybe) == 0 {
+	if old != nil && !old.removed && ev.Version <= old.version {
 		j.Violate("S45", "version %d of %s follows %d", ev.Version, key, old.version)
 	}
 	delete(j.objects, key)
@@ -157,7 +157,7 @@ func (j *Judge) drop(o *object) {
 	delete(j.objects, o.kind+"/"+o.name)
 	for i := range o.def.Legs {
 		p := o.place(&o.def.Legs[i])
-		if n := j.node(p.Node); n.flight != nil && n.flight.place == p && !j.owed[p] {
+		if n := j.node(p.Node); n.flight != nil && n.flight.place == p && n.flight.object == o.kind+"/"+o.name {
 			n.flight = nil
 		}
 		if j.owed[p] && o.maybe[o.def.Legs[i].Role] {

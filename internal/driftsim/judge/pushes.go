@@ -128,11 +128,14 @@ func (j *Judge) failed(ev event.PushFailed) {
 		return
 	}
 	p := n.flight.place
+	if s := j.snapshot; s != nil && s.Node == ev.Node && s.Op >= ev.Op {
+		j.Violate("S45", "operation %d of %s is said to have failed, and the node applied it", ev.Op, ev.Node)
+	}
 	if ev.Absent {
 		delete(n.has, p)
 	}
 	if k := j.acked[p]; k != nil && ev.Conflict && ev.ETag != "" {
-		if o := j.owner(p); !k.guessed && !j.same(p, nameOf(o, p), k.observed, string(ev.Observed)) && (o == nil || !j.same(p, o.name, string(o.def.Config(o.at(p))), string(ev.Observed))) {
+		if o := j.owner(p); !k.guessed && !j.same(p, nameOf(o, p), k.observed, string(ev.Observed)) && (o == nil || !j.asObserved(p, o, o.at(p), string(ev.Observed), k.observed)) {
 			j.Violate("S44", "%v has %s instead of %s, and that is said to be of no importance", p, ev.Observed, k.observed)
 		}
 		k.etag, k.observed = ev.ETag, string(ev.Observed)
@@ -155,7 +158,7 @@ func (j *Judge) open(of event.SyncOf, d event.Drifted, drift string) {
 	}
 	if drift == "missing" {
 		j.missing = append(j.missing, p)
-		if s := j.snapshot; s != nil && len(s.Objects) == 0 && j.expected(of.Node) > 1 && !n.resumed {
+		if s := j.snapshot; s != nil && len(s.Objects) == 0 && j.expects > 1 && !n.resumed {
 			j.Violate("S48", "%v is missing by an empty snapshot", p)
 		}
 		if s := j.snapshot; s != nil && s.Instance != n.instance {

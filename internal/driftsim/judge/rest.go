@@ -32,6 +32,36 @@ func (j *Judge) plain(p Place, name, config string) string {
 	return string(j.normal(out))
 }
 
+// asObserved reports whether a device has what is wanted, and of what nobody asked for nothing
+// that it did not have right after it was pushed.
+func (j *Judge) asObserved(p Place, o *object, l *nodeconfig.Leg, has, observed string) bool {
+	raw, _ := nodeconfig.Decode(o.def.Config(l))
+	asked, _ := raw.(map[string]any)
+	want, now, then := members(j.plain(p, o.name, string(o.def.Config(l)))), members(j.plain(p, o.name, has)), members(j.plain(p, o.name, observed))
+	for f, v := range now { // order-free: all of them count
+		if v != then[f] && (v != want[f] || asked[f] == nil) {
+			return false
+		}
+	}
+	for f := range asked { // order-free: all of them count
+		if _, there := now[f]; !there && want[f] != "" && then[f] != "" {
+			return false
+		}
+	}
+	return true
+}
+
+// members are the values of a config by name, as text.
+func members(config string) map[string]string {
+	var m map[string]json.RawMessage
+	_ = json.Unmarshal([]byte(config), &m)
+	out := map[string]string{}
+	for f, v := range m { // order-free: each by itself
+		out[f] = string(v)
+	}
+	return out
+}
+
 func covers(r event.DriftIgnored, p Place, name string) bool {
 	return (r.Node == "" || r.Node == p.Node) && (r.Kind == "" || r.Kind == p.Kind) && (r.Name == "" || r.Name == name)
 }
@@ -118,7 +148,7 @@ func (j *Judge) restOfLeg(devices map[Place]string, o *object, l *nodeconfig.Leg
 		}
 		return
 	}
-	landed := there && (j.same(p, o.name, has, string(o.def.Config(l))) || k != nil && k.version == o.version && j.same(p, o.name, has, k.observed))
+	landed := there && (j.same(p, o.name, has, string(o.def.Config(l))) || k != nil && k.version == o.version && j.asObserved(p, o, l, has, k.observed))
 	switch {
 	case code != "" && !lasting(code, end):
 		j.Violate("S45", "leg %s of %s waits at rest: %s", l.Role, o.name, code)
