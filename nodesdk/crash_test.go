@@ -317,3 +317,49 @@ func TestS34WhatWasComesBack(t *testing.T) {
 		t.Errorf("after a change by hand the snapshot is %+v", s)
 	}
 }
+
+// confirming is a device that takes back what is not confirmed.
+type confirming struct {
+	counting
+	before  map[string]json.RawMessage
+	refuses error
+}
+
+func (c *confirming) ApplyUnconfirmed(ctx context.Context, op Op, _ time.Duration) error {
+	c.before = maps.Clone(c.items)
+	return c.Apply(ctx, op)
+}
+
+func (c *confirming) Confirm(context.Context) error {
+	if c.refuses == nil {
+		c.before = nil
+	}
+	return c.refuses
+}
+
+// TestConfirmation: what was not confirmed is neither applied nor failed, until the device
+// confirmed it or took it back.
+func TestConfirmation(t *testing.T) {
+	for _, takenBack := range []bool{false, true} {
+		drv := &confirming{counting: counting{items: map[string]json.RawMessage{}, applied: map[uint64]int{}}, refuses: errors.New("the line is cut")}
+		d := open(t, t.TempDir(), drv, writeFile)
+		a := &Apply{Op: 1, Term: 1, Kind: "flow", ID: "a", Config: json.RawMessage(`{}`)}
+		if got := d.apply(t.Context(), a); got.Outcome != OutcomeUnknown {
+			t.Errorf("without a confirmation it is %+v", got)
+		}
+		if s := d.snapshot(t.Context()); s.Op != 0 {
+			t.Errorf("what is not confirmed is said to be applied: %+v", s)
+		}
+		drv.refuses = nil
+		if takenBack {
+			drv.items = drv.before
+		}
+		if s := d.snapshot(t.Context()); (s.Op == 1) == takenBack || (len(s.Objects) == 1) == takenBack {
+			t.Errorf("taken back: %v, and the snapshot is %+v", takenBack, s)
+		}
+		want := map[bool]Outcome{false: OutcomeAlready, true: OutcomeApplied}[takenBack]
+		if got := d.apply(t.Context(), a); got.Outcome != want {
+			t.Errorf("taken back: %v, and requested again it is %+v", takenBack, got)
+		}
+	}
+}

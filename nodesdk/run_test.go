@@ -3,6 +3,8 @@ package nodesdk_test
 import (
 	"context"
 	"encoding/json"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -163,5 +165,33 @@ func TestHandEdit(t *testing.T) {
 	}
 	if got := apply(t, s, nodesdk.Apply{Op: 2, Term: 1, Kind: "flow", ID: "a", Delete: true, IfMatch: snap.Objects[0].ETag}); got.Outcome != nodesdk.OutcomeConflict || got.Object == nil {
 		t.Errorf("deleting what was edited is %+v", got)
+	}
+}
+
+// probed is a device that says whether an object is in effect.
+type probed struct {
+	*memory
+	effect atomic.Value
+}
+
+func (p *probed) Probe(context.Context, nodesdk.Item) (effect, detail string, err error) {
+	return p.effect.Load().(string), "no media of hush-hush", nil
+}
+
+// TestEffect: it is in the answer, and each change of it is reported once.
+func TestEffect(t *testing.T) {
+	peer, d := newPeer(t), &probed{memory: newMemory()}
+	d.effect.Store(nodesdk.NotInEffect)
+	defer start(t, peer, d, t.TempDir())()
+	s := session(t, peer)
+	if got := apply(t, s, nodesdk.Apply{Op: 1, Term: 1, Kind: "flow", ID: "a", Config: json.RawMessage(`{"key":"hush-hush"}`)}); got.Effect != nodesdk.NotInEffect {
+		t.Errorf("the answer is %+v", got)
+	}
+	for _, want := range []string{nodesdk.NotInEffect, nodesdk.InEffect} {
+		d.effect.Store(want)
+		m := <-s.Events
+		if m.Effect == nil || m.Effect.Effect != want || m.Effect.ID != "a" || strings.Contains(m.Effect.Detail, "hush") {
+			t.Errorf("the node sent %+v, expected %q", m, want)
+		}
 	}
 }

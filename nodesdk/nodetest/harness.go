@@ -37,6 +37,9 @@ type Device struct {
 	// EditByFile and EditByAPI change an object as a person does, past the driver: they set
 	// it to the config, or delete it if that is nil.
 	EditByFile, EditByAPI func(kind, id string, config json.RawMessage) error
+	// NoRevisions says that the device cannot compare what it replaces, so that an edit by
+	// hand in the instant between the client's comparison and the change is not found.
+	NoRevisions bool
 	// Restart restarts the device with what it keeps; RestartEmpty as one that lost it all.
 	Restart, RestartEmpty func() error
 	// BusyPort makes a port of this machine busy, and returns an object that wants it.
