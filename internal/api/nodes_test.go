@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/x509"
 	"encoding/json"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,12 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/steadyfleet/steady/internal/api"
 	"github.com/steadyfleet/steady/internal/core/drift"
 	"github.com/steadyfleet/steady/internal/core/nodeconfig"
 	"github.com/steadyfleet/steady/internal/drivers/file"
-	"github.com/steadyfleet/steady/internal/identity"
-	"github.com/steadyfleet/steady/internal/nodes"
 	"github.com/steadyfleet/steady/internal/testkit"
 	"github.com/steadyfleet/steady/nodesdk"
 )
@@ -97,7 +93,7 @@ func (w *world) untilNode(name, what string, done func(*drift.Node) bool) {
 func (w *world) set(node, name, config string) {
 	w.t.Helper()
 	e := drift.Set{Kind: nodeconfig.Flow, Name: name, Definition: nodeconfig.Definition{Legs: []nodeconfig.Leg{{Role: nodeconfig.Flow, Node: node, Config: json.RawMessage(config)}}}}
-	testkit.Must(w.t, w.server.Control().EditNodes(w.ctx(), e, drift.By{Actor: "op", Reason: "test"}))
+	testkit.Value(w.server.Control().EditNodes(w.ctx(), e, drift.By{Actor: "op", Reason: "test"}))(w.t)
 }
 
 func (w *world) untilStatus(name string, want drift.Status) {
@@ -147,5 +143,3 @@ func TestNodeOwnsItsConfiguration(t *testing.T) {
 		t.Errorf("the device has %s", got)
 	}
 }
-
-var _ = []any{api.Options{}, identity.NodeToken{}, nodes.Limits{}, fmt.Sprint}

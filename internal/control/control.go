@@ -135,7 +135,7 @@ func Open(ctx context.Context, cfg Config) (*Control, error) {
 	} else if err := c.begin(ctx); err != nil {
 		return nil, err
 	}
-	c.noteOnline()
+	c.nodes.online = c.state.NodeSessions() // their connections ended with the process before
 	c.audit = newAuditor(ctx, c)
 	c.past = newPast(cfg)
 	c.publishAll()

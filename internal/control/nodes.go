@@ -6,8 +6,6 @@ import (
 	"crypto/ed25519"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"sync"
 	"time"
 
@@ -22,8 +20,9 @@ import (
 // registry has what every node is asked next. It is safe for concurrent use; the zero value
 // is empty.
 type registry struct {
-	mu sync.Mutex
-	m  map[string]*station
+	mu        sync.Mutex
+	m         map[string]*station
+	uncounted bool // something of nodes changed since they were counted; the reducer's alone
 	// online has the session of every node that was online when the process began.
 	online map[string]uint64
 }
@@ -66,6 +65,7 @@ func sameWork(a, b drift.Work) bool {
 }
 
 func (c *Control) publishNodes(names []string) {
+	c.nodes.uncounted = c.nodes.uncounted || len(names) > 0
 	for _, name := range names {
 		c.nodes.get(name).publish(c.state.Nodes.Work(name))
 	}
@@ -158,17 +158,6 @@ func (c *Control) EditNodes(ctx context.Context, e drift.Edit, by drift.By) (eve
 // reconnectWithin is how long after a start a node has to come back before it is offline.
 const reconnectWithin = time.Minute
 
-// noteOnline remembers which nodes the log has as online, though their connections ended with
-// the process before.
-func (c *Control) noteOnline() {
-	c.nodes.online = map[string]uint64{}
-	for name, n := range c.state.Nodes.Nodes { // order-free: it fills a map
-		if n.Online {
-			c.nodes.online[name] = n.Session
-		}
-	}
-}
-
 // dropGone ends the sessions of before the start of nodes that did not come back.
 func (c *Control) dropGone(ctx context.Context) {
 	if len(c.nodes.online) == 0 {
@@ -183,23 +172,11 @@ func (c *Control) dropGone(ctx context.Context) {
 			return
 		}
 		err := c.decideNodes(ctx, c.normal, len(c.nodes.online), func(s *drift.State, now clock.Instant) ([]event.OfNodes, error) {
-			return endSessions(s, c.nodes.online, now)
+			return server.EndNodeSessions(s, c.nodes.online, now)
 		})
 		if err == nil || ctx.Err() != nil {
 			return
 		}
 		c.cfg.Log.Warn(fmt.Sprintf("nodes that did not come back are shown as online for another %s", reconnectWithin), "err", err)
 	}
-}
-
-// endSessions ends those of the sessions that go on.
-func endSessions(s *drift.State, sessions map[string]uint64, now clock.Instant) (out []event.OfNodes, err error) {
-	for _, name := range slices.Sorted(maps.Keys(sessions)) {
-		events, err := s.Step(drift.Disconnected{Node: name, Session: sessions[name], Reason: "the server was restarted"}, now)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, events...)
-	}
-	return out, nil
 }

@@ -222,7 +222,7 @@ func (l *link) bad(why string, err error) error {
 	if l.refusals < maxRefusals {
 		return nil
 	}
-	return later(nodesdk.CodeMalformed, fmt.Sprintf("%d messages could not be taken, the last one %s: %s", l.refusals, why, line(err.Error())))
+	return later(nodesdk.CodeMalformed, fmt.Sprintf("%d messages were refused, the last one %s: %s", l.refusals, why, line(err.Error())))
 }
 
 // news takes what a node was not asked for.

@@ -223,7 +223,7 @@ func (l *link) snapshot(ctx context.Context) error {
 	l.h.metrics.snapshots.WithLabelValues(map[bool]string{true: complete, false: incomplete}[in.Complete]).Inc()
 	err = l.submit(ctx, in)
 	if err != nil && ctx.Err() == nil {
-		l.h.log.Warn("the configuration of a node could not be taken in; it is read again", "node", l.node, "err", err)
+		l.h.log.Warn("the configuration of a node is not in the log; it is read again", "node", l.node, "err", err)
 	}
 	now := time.Now()
 	pause := leastPause

@@ -47,7 +47,7 @@ type Resume struct {
 // Adopt names the objects of a node that are ingested; none is all that wait for it.
 type Adopt struct {
 	Objects []drift.ObjectRef `json:"objects,omitempty" maxItems:"10000"`
-	Reason  string        `json:"reason,omitempty" maxLength:"1000" doc:"Why, for the log"`
+	Reason  string            `json:"reason,omitempty" maxLength:"1000" doc:"Why, for the log"`
 }
 
 // ResolveDrift is a decision about an episode.
@@ -112,7 +112,7 @@ func (c *Client) Node(ctx context.Context, name string) (n drift.NodeDetail, err
 
 // ReconcileNode has a node be read and compared now.
 func (c *Client) ReconcileNode(ctx context.Context, name string) error {
-	return c.operateNode(ctx, "reconcile", name, "")
+	return c.operateNode(ctx, "reconcile", name, "asked for by command")
 }
 
 // DismissAdoption makes each object that waits to be adopted an episode of drift.
