@@ -205,7 +205,7 @@ func (r *resolving) set(config json.RawMessage) (event.ConfigSet, error) {
 	if err != nil {
 		return event.ConfigSet{}, refuse(CodeInvalid, "%v", err)
 	}
-	return event.ConfigSet{Object: event.Object{Kind: r.kind, Name: r.o.Name}, Version: r.o.Version + 1, Definition: d, Origin: event.OriginOperator, Actor: r.by.Actor, Reason: r.by.Reason}, nil
+	return event.ConfigSet{Object: event.Object{Kind: r.kind, Name: r.o.Name}, Version: r.o.Version + 1, Definition: d, Origin: event.OriginOperator, Actor: r.by.Actor, Reason: r.by.Reason}, r.s.free(r.kind, r.o.Name, &d)
 }
 
 // Adopt decides about objects of a node that an adoption asks about: they are ingested, all
@@ -306,9 +306,6 @@ func (in Undo) decide(s *State, by By, _ clock.Instant) ([]event.OfNodes, error)
 	case was.Action == ActionRepush && o != nil && len(was.Actual) > 0:
 		back, err := r.set(was.Actual)
 		back.Origin = event.OriginUndo
-		if err == nil {
-			err = s.free(kind, name, &back.Definition)
-		}
 		return []event.OfNodes{back, undone}, err
 	case was.Action == ActionDeleteNode && len(was.Actual) > 0:
 		return r.recreate(was, set, undone)
@@ -325,7 +322,7 @@ func (r *resolving) recreate(was Resolution, set event.ConfigSet, undone event.R
 			return nil, err
 		}
 		set.Definition = back.Definition
-		return []event.OfNodes{set, undone}, r.s.free(set.Kind, set.Name, &set.Definition)
+		return []event.OfNodes{set, undone}, nil
 	}
 	d, name, err := r.adopted()
 	if err != nil {

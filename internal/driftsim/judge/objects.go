@@ -121,6 +121,7 @@ func (j *Judge) based(ev event.ConfigSet, old, o *object, l *nodeconfig.Leg) {
 		}
 	}
 	delete(j.acked, p)
+	delete(j.decided, p)
 	if ev.Base == event.BaseDefined {
 		j.acked[p] = &known{version: o.version, guessed: true}
 	} else {

@@ -222,6 +222,7 @@ func (j *Judge) resolved(ev event.DriftResolved) {
 			j.owed[p] = true
 		}
 	case "ingest":
+		delete(j.decided, p)
 		if k := j.acked[p]; k != nil {
 			k.etag, k.observed, k.guessed = ev.ETag, string(ev.Actual), false
 		}
