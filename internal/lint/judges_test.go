@@ -10,6 +10,7 @@ import (
 // judged share no decision.
 var judges = map[string][]string{
 	"internal/core/oracle": {"internal/core/plan", "internal/core/gate", "internal/core/agent", "internal/core/server"},
+	"internal/driftsim/judge": {"internal/core/drift"},
 }
 
 // Judge checks one file of a package that judges: its imports, and that it follows a

@@ -61,6 +61,7 @@ type known struct {
 	etag     string
 	observed string
 	guessed  bool // what the device made of it
+	desired  string
 }
 
 // object is what an operator wants, or wants gone.
