@@ -62,7 +62,7 @@ func (in Resolve) decide(s *State, by By, _ clock.Instant) ([]event.OfNodes, err
 		o = nil
 	}
 	if (o == nil) != (e.Name == "") || o != nil && (o.Name != e.Name || ref.role != e.Role) {
-		return nil, refuse(CodeConflict, "the server was told something else of the object since; node %s is being compared again", e.Node)
+		return nil, refuse(CodeConflict, "the definition of the object changed since; node %s is being compared again", e.Node)
 	}
 	r := resolving{s: s, in: in, o: o, by: by, kind: e.Kind, role: e.Role, ev: event.DriftResolved{SyncOf: event.Sync(e.Node, e.Kind, cmp.Or(e.Name, e.ID), e.Role), Episode: e.Episode, Resolution: in.Resolution,
 		Action: in.Action, Drift: e.Drift, ID: e.ID, Name: e.Name, Fields: in.Fields, ETag: e.ETag, Actual: e.Actual, Actor: by.Actor, Reason: by.Reason}}
