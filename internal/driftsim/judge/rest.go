@@ -39,7 +39,7 @@ func (j *Judge) asObserved(p Place, o *object, l *nodeconfig.Leg, has, observed 
 	asked, _ := raw.(map[string]any)
 	want, now, then := members(j.plain(p, o.name, string(o.def.Config(l)))), members(j.plain(p, o.name, has)), members(j.plain(p, o.name, observed))
 	for f, v := range now { // order-free: all of them count
-		if v != then[f] && (v != want[f] || asked[f] == nil) {
+		if v != then[f] && (v != want[f] || asked[f] == nil) && (observed != "" || asked[f] != nil) {
 			return false
 		}
 	}
