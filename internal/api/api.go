@@ -27,11 +27,13 @@ import (
 	"github.com/steadyfleet/steady/internal/control"
 	"github.com/steadyfleet/steady/internal/core/warning"
 	"github.com/steadyfleet/steady/internal/identity"
+	"github.com/steadyfleet/steady/internal/nodes"
 	"github.com/steadyfleet/steady/internal/store"
 	"github.com/steadyfleet/steady/internal/store/embedded"
 	"github.com/steadyfleet/steady/internal/trust"
 	"github.com/steadyfleet/steady/internal/web"
 	"github.com/steadyfleet/steady/internal/wire"
+	"github.com/steadyfleet/steady/nodesdk"
 )
 
 // Options says what a server stands on and where it listens. DataDir is
@@ -68,6 +70,8 @@ type Options struct {
 	// of the trusted root can be read in DataDir or in one of KeyFolders.
 	Strict     bool
 	KeyFolders []string
+	// Nodes bounds what the connections of nodes cost; zero fields take the defaults.
+	Nodes nodes.Limits
 	// Control takes the rest of the runtime's settings; what Options say as well
 	// is filled in.
 	Control control.Config
@@ -81,6 +85,7 @@ type Server struct {
 	urls      [2]string // agents, operators
 	tokenFile string
 	log       *slog.Logger
+	nodes     *nodes.Hub
 	https     []*http.Server
 	stop      context.CancelFunc
 	done      chan struct{}
@@ -163,6 +168,7 @@ func Start(ctx context.Context, o Options) (_ *Server, err error) {
 	if err != nil {
 		return nil, err
 	}
+	s.nodes = nodes.New(s.control, o.Nodes, o.Control.Now, s.log, s.control.Metrics())
 	for _, h := range s.handlers(len(listeners)) {
 		s.https = append(s.https, &http.Server{Handler: h, TLSConfig: tlsConf.Clone(), ReadHeaderTimeout: readHeaderTimeout,
 			IdleTimeout: idleTimeout, WriteTimeout: writeTimeout, MaxHeaderBytes: maxHeaderBytes, ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
@@ -294,6 +300,7 @@ func (s *Server) handlers(listeners int) []http.Handler {
 	for _, prefix := range []string{"/v1/agent/", wire.RouteEnrol, wire.RouteRollouts, wire.RouteBundles, wire.RouteBlobs, wire.RouteTrust} {
 		first.Handle(prefix, agentAPI)
 	}
+	first.Handle("GET "+nodesdk.Path, s.nodes)
 	second := first
 	handlers := []http.Handler{first}
 	if listeners > 1 {
@@ -331,6 +338,7 @@ func (s *Server) start(ctx context.Context, listeners []net.Listener) {
 		case <-s.control.Stopping():
 		}
 		s.stop()
+		s.nodes.Close() // the server tells nodes to come later, and does not wait for more of them
 		errs = append(errs, <-ran)
 		errs = append(errs, s.shutdown()...)
 		for range left {
@@ -374,6 +382,9 @@ func (s *Server) ServerCA() []byte { return s.serverCA }
 
 // AdminTokenFile returns where the first admin token was written.
 func (s *Server) AdminTokenFile() string { return s.tokenFile }
+
+// Nodes returns the connections of nodes.
+func (s *Server) Nodes() *nodes.Hub { return s.nodes }
 
 // Control returns the runtime.
 func (s *Server) Control() *control.Control { return s.control }

@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -28,30 +29,44 @@ import (
 	"github.com/steadyfleet/steady/internal/trust"
 )
 
+// tokenOptions are those of tokens of hosts and of nodes.
 type tokenOptions struct {
-	keys, ttl, release, eventKey, out string
-	undeclared                        bool
+	of, keygen                string // host or node; what prints its key
+	keys, ttl, keyDigest, out string
 
-	life    clock.Duration    // ttl, checked
-	key     digest.Digest     // eventKey, checked
-	renamed map[string]string // what hosts were called, by name; of the newest release
+	// of hosts alone
+	release    string
+	undeclared bool
+	renamed    map[string]string // what hosts were called, by name; of the newest release
+
+	life clock.Duration // ttl, checked
+	key  digest.Digest  // keyDigest, checked
+}
+
+func (o *tokenOptions) flags(cmd *cobra.Command) {
+	keysFlag(cmd, &o.keys)
+	cmd.Flags().StringVar(&o.ttl, "ttl", identity.TokenLife.String(), "how long the token is good, at most "+identity.MaxTokenLife.String())
+	cmd.Flags().StringVar(&o.out, "out", "", "folder for a file "+strings.ToUpper(o.of)+".token of each "+o.of+"; it is created")
 }
 
 type tokenView struct {
 	Token   string        `json:"token"`
 	ID      string        `json:"id"`
-	Host    string        `json:"host"`
+	Host    string        `json:"host,omitempty"`
+	Node    string        `json:"node,omitempty"`
 	Fleet   string        `json:"fleet"`
 	Server  string        `json:"server"`
 	Expires clock.Instant `json:"expires"`
 	// EventKey is the only event key that the token enrols; empty takes any.
 	EventKey digest.Digest `json:"eventKey,omitempty"`
+	// Key is the only key of a node that the token registers; empty takes any.
+	Key digest.Digest `json:"key,omitempty"`
 	// RenamedFrom is what the host was called, whose state folder takes the token.
 	RenamedFrom string `json:"renamedFrom,omitempty"`
 }
 
 func (a *app) tokenCreate() *cobra.Command {
-	var o tokenOptions
+	o := tokenOptions{of: "host", keygen: "steady agent keygen --state DIR prints it on the host"}
 	cmd := &cobra.Command{
 		Use:   "create HOST...",
 		Short: "Sign single-use tokens, with each of which one host enrols",
@@ -84,55 +99,59 @@ a host that this release renames enrols the state folder of its earlier name.`,
 					return err
 				}
 			}
-			return a.createTokens(args, o)
+			return a.createTokens(args, o, a.hostToken)
 		},
 	}
-	keysFlag(cmd, &o.keys)
-	cmd.Flags().StringVar(&o.ttl, "ttl", identity.TokenLife.String(), "how long the token is good, at most "+identity.MaxTokenLife.String())
+	o.flags(cmd)
 	cmd.Flags().StringVar(&o.release, "not-before", "", "release folder: the host then refuses anything older")
-	cmd.Flags().StringVar(&o.eventKey, "key", "", "digest of the host's event key, from steady agent keygen on the host: no other enrols")
-	cmd.Flags().StringVar(&o.out, "out", "", "folder for a file HOST.token of each host; it is created")
+	cmd.Flags().StringVar(&o.keyDigest, "key", "", "digest of the host's event key, from steady agent keygen on the host: no other enrols")
 	cmd.Flags().BoolVar(&o.undeclared, "undeclared", false, "also for a host that the newest release does not declare")
 	a.NamesServer(cmd)
 	return a.PrintsData(cmd)
 }
 
 // check refuses what no server needs to be asked about.
-func (o *tokenOptions) check(hosts []string, table bool) error {
-	if len(hosts) > 1 && o.eventKey != "" {
-		return exit.Badf("--key names the key of one host, and %s are given", prose.Count(len(hosts), "host"))
+func (o *tokenOptions) check(names []string, table bool) error {
+	if len(names) > 1 && o.keyDigest != "" {
+		return exit.Badf("--key names the key of one %s, and %s are given", o.of, prose.Count(len(names), o.of))
 	}
-	if len(hosts) > 1 && o.out == "" && table {
+	if len(names) > 1 && o.out == "" && table {
 		return exit.Badf("several tokens need a folder for their files: give --out DIR")
 	}
-	for _, host := range hosts {
-		if err := fleet.CheckName(host); err != nil {
-			return exit.Badf("host: %w", err)
+	for _, name := range names {
+		if err := fleet.CheckName(name); err != nil {
+			return exit.Badf("%s: %w", o.of, err)
 		}
 	}
 	var err error
 	if o.life, err = clock.ParseDuration(o.ttl); err != nil || o.life <= 0 || o.life > identity.MaxTokenLife {
 		return exit.Badf("--ttl %s: expected a duration from 1s to %s", o.ttl, identity.MaxTokenLife)
 	}
-	if o.eventKey != "" {
-		if o.key, err = digest.Parse(o.eventKey); err != nil {
-			return exit.Badf("--key: %w; steady agent keygen --state DIR prints it on the host", err)
+	if o.keyDigest != "" {
+		if o.key, err = digest.Parse(o.keyDigest); err != nil {
+			return exit.Badf("--key: %w; %s", err, o.keygen)
 		}
 	}
 	return nil
 }
 
-func (a *app) createTokens(hosts []string, o tokenOptions) error {
+// createTokens makes a token for each name, and prints or writes them.
+func (a *app) createTokens(names []string, o tokenOptions, sign func(*tokenIssuer, string, tokenOptions) (tokenView, error)) error {
+	issuer, err := a.tokenIssuer(o.keys)
+	if err != nil {
+		return err
+	}
 	var views []tokenView
-	for _, host := range hosts {
-		view, err := a.makeToken(host, o)
+	for _, name := range names {
+		view, err := sign(issuer, name, o)
 		if err != nil {
 			return err
 		}
+		view.Fleet, view.Server = issuer.root.Fleet, issuer.server
 		views = append(views, view)
 	}
 	if o.out != "" {
-		return a.writeTokens(views, o.out)
+		return a.writeTokens(views, o)
 	}
 	if len(views) > 1 {
 		return a.Print(views, nil)
@@ -140,12 +159,16 @@ func (a *app) createTokens(hosts []string, o tokenOptions) error {
 	return a.Print(views[0], func() error { a.Printf("%s\n", views[0].Token); return nil })
 }
 
-func (a *app) writeTokens(views []tokenView, dir string) error {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+func (a *app) writeTokens(views []tokenView, o tokenOptions) error {
+	if err := os.MkdirAll(o.out, 0o700); err != nil {
 		return exit.Badf("--out: %w", err)
 	}
 	for _, v := range views {
-		path := filepath.Join(dir, v.Host+".token")
+		name, verb := cmp.Or(v.Host, v.Node), "enrols"
+		if v.Node != "" {
+			verb = "registers"
+		}
+		path := filepath.Join(o.out, name+".token")
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
@@ -153,75 +176,97 @@ func (a *app) writeTokens(views []tokenView, dir string) error {
 			return err
 		}
 		if a.TableOutput() {
-			a.Printf("%s: enrols %s once, until %s\n", path, v.Host, prose.Date(v.Expires))
+			a.Printf("%s: %s %s once, until %s\n", path, verb, name, prose.Date(v.Expires))
 		}
 	}
 	return a.Print(views, func() error {
-		a.Printf("Next, on each host: steady agent install HOST.token\n")
+		next := "on each host: steady agent install HOST.token"
+		if o.of == "node" {
+			next = "beside each device: steady node run --driver NAME --token NODE.token"
+		}
+		a.Printf("Next, %s\n", next)
 		return nil
 	})
 }
 
-func (a *app) makeToken(host string, o tokenOptions) (tokenView, error) {
+// tokenIssuer is what tokens are signed with, and what comes with them.
+type tokenIssuer struct {
+	keys       string // folder
+	server, ca string
+	signer     trust.Signer
+	roots      [][]byte // envelopes
+	root       trust.Root
+	payload    []byte // of root
+}
+
+func (a *app) tokenIssuer(keys string) (*tokenIssuer, error) {
 	where, err := a.Context()
 	if err != nil {
-		return tokenView{}, err
+		return nil, err
 	}
-	server := cmp.Or(where.Agents, where.Server)
-	if u, err := url.Parse(server); err != nil || u.Scheme != "https" || u.Host == "" {
-		return tokenView{}, exit.Badf("--server %q: expected https://HOST:PORT", server)
+	t := &tokenIssuer{keys: keys, server: cmp.Or(where.Agents, where.Server), ca: where.CA}
+	if u, err := url.Parse(t.server); err != nil || u.Scheme != "https" || u.Host == "" {
+		return nil, exit.Badf("--server %q: expected https://HOST:PORT", t.server)
 	}
-	if where.CA == "" {
-		return tokenView{}, exit.Bad(errors.New("the host must know the authority of the server's certificate; give --ca FILE, or --context with the server's operator.json"))
+	if t.ca == "" {
+		return nil, exit.Bad(errors.New("who takes the token must know the authority of the server's certificate; give --ca FILE, or --context with the server's operator.json"))
 	}
-	signer, err := keyring.Signer(o.keys, trust.RoleEnrol)
+	if t.signer, err = keyring.Signer(keys, trust.RoleEnrol); err != nil {
+		return nil, exit.Bad(err)
+	}
+	if t.roots, err = keyring.Roots(keys); err != nil {
+		return nil, exit.Bad(err)
+	}
+	newest, err := trust.ParseEnvelope(t.roots[len(t.roots)-1])
 	if err != nil {
-		return tokenView{}, exit.Bad(err)
+		return nil, err
 	}
-	roots, err := keyring.Roots(o.keys)
-	if err != nil {
-		return tokenView{}, exit.Bad(err)
+	t.payload = newest.Payload
+	return t, trust.Decode(newest.Payload, trust.MaxEnvelope, &t.root)
+}
+
+// text is the token as one line, unless check refuses it.
+func (t *tokenIssuer) text(env []byte, check func(identity.TokenText) error) (string, error) {
+	text := identity.TokenText{Envelope: env, Server: t.server, ServerCA: []byte(t.ca), Root: t.roots[len(t.roots)-1]}
+	if err := check(text); err != nil {
+		return "", fmt.Errorf("the token would be refused: %w; the keys in %s do not belong to its root", err, t.keys)
 	}
-	t, err := a.unsignedToken(host, o.life, roots, o.release)
+	return text.String(), nil
+}
+
+// draw returns what is in every token: its head and a random ID.
+func (t *tokenIssuer) draw(now clock.Instant) (fleet.Document, string, error) {
+	id := make([]byte, 16)
+	_, err := rand.Read(id)
+	return fleet.Document{Fleet: t.root.Fleet, Epoch: t.root.Epoch, IssuedAt: now}, hex.EncodeToString(id), err
+}
+
+func (a *app) hostToken(issuer *tokenIssuer, host string, o tokenOptions) (tokenView, error) {
+	t, err := a.unsignedToken(issuer, host, o.life, o.release)
 	if err != nil {
 		return tokenView{}, err
 	}
 	t.EventKeyDigest, t.RenamedFrom = o.key, o.renamed[host]
-	env, err := identity.SignToken(t, signer)
+	env, err := identity.SignToken(t, issuer.signer)
 	if err != nil {
 		return tokenView{}, err
 	}
-	text := identity.TokenText{Envelope: env, Server: server, ServerCA: []byte(where.CA), Root: roots[len(roots)-1]}
-	if _, _, err := text.Begin(a.Wall()); err != nil {
-		return tokenView{}, fmt.Errorf("the token would be refused: %w; the keys in %s do not belong to its root", err, o.keys)
-	}
-	return tokenView{Token: text.String(), ID: t.ID, Host: host, Fleet: t.Fleet, Server: server, Expires: t.Expires, EventKey: o.key, RenamedFrom: t.RenamedFrom}, nil
+	text, err := issuer.text(env, func(text identity.TokenText) error { _, _, err := text.Begin(a.Wall()); return err })
+	return tokenView{Token: text, ID: t.ID, Host: host, Expires: t.Expires, EventKey: o.key, RenamedFrom: t.RenamedFrom}, err
 }
 
 // unsignedToken fills a token for a host that begins with the newest root.
-func (a *app) unsignedToken(host string, ttl clock.Duration, roots [][]byte, releaseDir string) (identity.Token, error) {
-	newest, err := trust.ParseEnvelope(roots[len(roots)-1])
+func (a *app) unsignedToken(issuer *tokenIssuer, host string, ttl clock.Duration, releaseDir string) (identity.Token, error) {
+	now := a.Wall()
+	head, id, err := issuer.draw(now)
 	if err != nil {
 		return identity.Token{}, err
 	}
-	var root trust.Root
-	if err := trust.Decode(newest.Payload, trust.MaxEnvelope, &root); err != nil {
-		return identity.Token{}, err
-	}
-	id := make([]byte, 16)
-	if _, err := rand.Read(id); err != nil {
-		return identity.Token{}, err
-	}
-	now := a.Wall()
-	t := identity.Token{
-		Document: fleet.Document{Fleet: root.Fleet, Epoch: root.Epoch, IssuedAt: now},
-		ID:       hex.EncodeToString(id), Host: host, Expires: now.Add(ttl),
-		RootDigest: digest.Of(newest.Payload), MinVersions: map[string]uint64{},
-	}
+	t := identity.Token{Document: head, ID: id, Host: host, Expires: now.Add(ttl), RootDigest: digest.Of(issuer.payload), MinVersions: map[string]uint64{}}
 	if releaseDir == "" {
 		return t, nil
 	}
-	state, err := release.Trust(roots[0])
+	state, err := release.Trust(issuer.roots[0])
 	if err != nil {
 		return t, err
 	}

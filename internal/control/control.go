@@ -48,6 +48,7 @@ type Control struct {
 	library   *documents.Library
 	prover    *documents.Prover
 	hosts     directory
+	nodes     registry
 	public    atomic.Pointer[documents.View]
 	operators atomic.Pointer[map[[sha256.Size]byte]*bearer] // by the hash of their secret
 	metrics   *metrics
@@ -134,6 +135,7 @@ func Open(ctx context.Context, cfg Config) (*Control, error) {
 	} else if err := c.begin(ctx); err != nil {
 		return nil, err
 	}
+	c.nodes.online = c.state.NodeSessions() // their connections ended with the process before
 	c.audit = newAuditor(ctx, c)
 	c.past = newPast(cfg)
 	c.publishAll()

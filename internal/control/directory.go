@@ -33,9 +33,15 @@ type contact struct {
 	sample    atomic.Pointer[Sample]
 	loads     loads
 
+	signal  // the view changed
 	mu      sync.Mutex
-	changed chan struct{} // closed when the view changes; nil without waiters
 	session server.Session
+}
+
+// signal wakes whoever waits for a change. The zero value is ready.
+type signal struct {
+	mu      sync.Mutex
+	changed chan struct{} // closed at the next change; nil without waiters
 }
 
 // published is a view as requests read it, with the settings in their form.
@@ -105,24 +111,24 @@ func (h *contact) View() *server.View {
 	return nil
 }
 
-// watch returns a channel that is closed at the next change. Take it before reading the
-// view.
-func (h *contact) watch() <-chan struct{} {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.changed == nil {
-		h.changed = make(chan struct{})
+// watch returns a channel that is closed at the next change. Take it before reading what
+// changes.
+func (s *signal) watch() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.changed == nil {
+		s.changed = make(chan struct{})
 	}
-	return h.changed
+	return s.changed
 }
 
-// wake has open requests read the view again.
-func (h *contact) wake() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.changed != nil {
-		close(h.changed)
-		h.changed = nil
+// wake has open requests read again what changed.
+func (s *signal) wake() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.changed != nil {
+		close(s.changed)
+		s.changed = nil
 	}
 }
 

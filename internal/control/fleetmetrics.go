@@ -13,6 +13,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/gate"
 	"github.com/steadyfleet/steady/internal/core/health"
 	"github.com/steadyfleet/steady/internal/core/plan"
+	"github.com/steadyfleet/steady/internal/core/server"
 	"github.com/steadyfleet/steady/internal/core/warning"
 	"github.com/steadyfleet/steady/internal/disk"
 )
@@ -42,6 +43,10 @@ var fleetGauges = []struct {
 	{"expiry_seconds", "Time until something ends, negative once it has; the first of what every host has.", []string{"kind", "name"}},
 	{"expiry_used_ratio", "How full something is.", []string{"kind", "name"}},
 	{"expiry_warnings", "Things that end soon, have ended or are nearly full.", []string{"level"}},
+	{"nodes", "Nodes that registered or are named, by status; a paused one waits for an operator.", []string{"status"}},
+	{"node_legs", "Parts of objects that nodes are to have, by how far they are pushed.", []string{"status"}},
+	{"node_drift_episodes", "Differences between nodes and the server that are open, by kind.", []string{"kind"}},
+	{"node_drift_age_seconds", "Age of the oldest open difference of a kind; absent without one.", []string{"kind"}},
 	{"safe_mode", "1 while nothing is granted because hosts know more than the log.", nil},
 	{"set_back", "1 while everything is refused because the log lacks what was acknowledged.", nil},
 	{"ready", "1 while the server can take in and grant, as /readyz says.", nil},
@@ -99,6 +104,12 @@ func (m *fleetMetrics) Collect(ch chan<- prometheus.Metric) {
 			g.put("timestamp_age_seconds", seconds(now.Sub(f.stamp)), c.name)
 			g.put("timestamp_max_age_seconds", seconds(c.window), c.name)
 		}
+	}
+	g.each("nodes", f.nodes.Statuses)
+	g.each("node_legs", f.nodes.Legs)
+	g.each("node_drift_episodes", f.nodes.Episodes)
+	for _, kind := range slices.Sorted(maps.Keys(f.nodes.Oldest)) {
+		g.put("node_drift_age_seconds", seconds(now.Sub(f.nodes.Oldest[kind])), kind)
 	}
 	m.expiries(g, now)
 }
@@ -177,6 +188,7 @@ type fleetCounts struct {
 	presence, phases map[string]int
 	health           health.Totals
 	channels         []channelCounts
+	nodes            server.NodeTotals
 }
 
 type channelCounts struct {
@@ -217,6 +229,11 @@ func (c *Control) countFleet(s *plan.State) *fleetCounts {
 		}
 	}
 	f.health = c.Totals(s)
+	if last := c.counts.Load(); last != nil && !c.nodes.uncounted {
+		f.nodes = last.nodes
+	} else {
+		f.nodes, c.nodes.uncounted = c.state.NodeTotals(), false
+	}
 	for _, name := range s.ChannelNames() {
 		f.channels = append(f.channels, countChannel(s, s.Channels[name]))
 	}

@@ -106,6 +106,7 @@ func (c *Control) Run(ctx context.Context) error {
 	defer background(ctx, c.watchOwner)()
 	defer background(ctx, c.watchLog)()
 	defer background(ctx, c.watchStore)()
+	defer background(ctx, c.dropGone)()
 	defer c.past.unused.Stop()
 	timer := time.NewTimer(0)
 	defer timer.Stop()

@@ -23,6 +23,7 @@ func (c *Control) publish(t *server.Turn) {
 		c.publishOverrides()
 	}
 	c.publishHosts(p.Hosts)
+	c.publishNodes(p.Nodes)
 }
 
 // publishPublic makes the committed state of the fleet visible to requests.
@@ -49,6 +50,7 @@ func (c *Control) publishHosts(names []string) {
 func (c *Control) publishAll() {
 	c.publishOverrides()
 	c.publishHosts(c.state.Plan.HostNames())
+	c.publishAllNodes()
 	c.publishPublic()
 }
 

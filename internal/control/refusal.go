@@ -15,7 +15,7 @@ func refusal(err error) error {
 	var decided *server.RefusedError
 	var token *access.Error
 	var layer *managed.Refusal
-	var node *drift.Refusal
+	var nodes *drift.Refusal
 	switch {
 	case errors.As(err, &decided):
 		kinds := map[server.RefusalKind]error{server.Forbidden: wire.ErrForbidden, server.Conflict: wire.ErrConflict, server.Unknown: wire.ErrNotFound}
@@ -35,9 +35,17 @@ func refusal(err error) error {
 			kind = wire.ErrConflict
 		}
 		return &wire.Refusal{Kind: kind, Message: layer.Message}
-	case errors.As(err, &node):
-		kinds := map[string]error{drift.CodeUnknown: wire.ErrNotFound, drift.CodeInvalid: wire.ErrInvalid, drift.CodeConflict: wire.ErrConflict, drift.CodePort: wire.ErrConflict, drift.CodeForbidden: wire.ErrForbidden}
-		return &wire.Refusal{Kind: kinds[node.Code], Message: node.Message}
+	case errors.As(err, &nodes):
+		kind := wire.ErrConflict // a port as well
+		switch nodes.Code {
+		case drift.CodeUnknown:
+			kind = wire.ErrNotFound
+		case drift.CodeInvalid:
+			kind = wire.ErrInvalid
+		case drift.CodeForbidden:
+			kind = wire.ErrForbidden
+		}
+		return &wire.Refusal{Kind: kind, Message: nodes.Message}
 	}
 	return err
 }

@@ -30,6 +30,7 @@ func (w *World) end() {
 		if n.conn == nil || n.conn.session != w.session(n) {
 			w.connect(n)
 		}
+		n.tell() // what it could not read before
 	}
 	w.settle()
 	w.check()
@@ -131,7 +132,7 @@ func (w *World) devices() map[judge.Place]string {
 func (w *World) waits(object, role string) string {
 	o := w.state.Objects[object]
 	if o == nil {
-		return "there is no such object"
+		return judge.Forgotten
 	}
 	if wait := w.state.Waits(o, role, w.now); wait != nil {
 		return wait.Code

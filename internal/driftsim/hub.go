@@ -50,7 +50,11 @@ func (w *World) commit(events []event.OfNodes) {
 	for _, ev := range events {
 		w.log = append(w.log, entry{w.now, ev})
 		w.trace("log %s", ev)
+		found := len(w.judge.Found)
 		w.judge.Log(w.now, ev)
+		for _, v := range w.judge.Found[found:] {
+			w.trace("VIOLATION %s: %s", v.Invariant, v.Message)
+		}
 	}
 	w.judge.Committed()
 }
@@ -69,7 +73,7 @@ func (w *World) connect(n *node) {
 		key = n.next
 	}
 	if st := w.state.Nodes[n.name]; st == nil || st.RegisteredAt == 0 || w.state.Admits(n.name, key) != nil {
-		if w.chance(20) {
+		if !w.quiet && w.chance(20) {
 			return // nobody gave it a token yet
 		}
 		w.register(n)

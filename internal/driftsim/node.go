@@ -210,6 +210,9 @@ func (n *node) apply(a *drift.Push) drift.Answer {
 		n.op = max(n.op, a.Op)
 		return finish(o, "", "")
 	}
+	if !slices.Contains(n.kinds, a.Kind) {
+		return finish(drift.Invalid, "unknown-kind", "the node has no objects of that kind")
+	}
 	if a.Op == r.op && hash == r.hash {
 		return finish(drift.Already, "", "")
 	}

@@ -120,7 +120,7 @@ func (w *World) adopt(n *node) {
 	in := drift.Adopt{Node: n.name, Resolution: "a" + strconv.Itoa(w.name())}
 	if st := w.state.Nodes[n.name]; st != nil && st.Adoption != nil && len(st.Adoption.Objects) > 0 && w.chance(40) {
 		x := st.Adoption.Objects[0]
-		in.Objects = []drift.Place{{Kind: x.Kind, ID: x.ID}}
+		in.Objects = []drift.ObjectRef{{Kind: x.Kind, ID: x.ID}}
 	}
 	_ = w.edit(in)
 }

@@ -173,3 +173,30 @@ func FuzzVerifyHead(f *testing.F) {
 		}
 	})
 }
+
+// FuzzVerifyNodeToken is FuzzVerifyToken for the tokens of nodes.
+func FuzzVerifyNodeToken(f *testing.F) {
+	e := newEnrolment(f)
+	v, at, key := e.verifier(f), clock.FromTime(now), newKey(f).Public().(ed25519.PublicKey)
+	env := testkit.Value(SignNodeToken(NodeToken{Document: e.token.Document, ID: e.token.ID, Node: "gw-1", Expires: at.Add(TokenLife)}, e.signers[trust.RoleEnrol]))(f)
+	parsed := testkit.Value(trust.ParseEnvelope(env))(f)
+	f.Add(parsed.Payload)
+	f.Add(bytes.Replace(parsed.Payload, []byte(`"node":"gw-1"`), []byte(`"node":"../x"`), 1))
+	f.Add([]byte(`{}`))
+	f.Fuzz(func(t *testing.T, payload []byte) {
+		env, err := trust.Sign(TypeNodeToken, payload, e.signers[trust.RoleEnrol])
+		if err != nil {
+			return
+		}
+		got, err := VerifyNodeToken(v, env, at, "gw-1", key)
+		if err != nil {
+			if codeOf(err) == "" {
+				t.Fatalf("an error without a code: %v", err)
+			}
+			return
+		}
+		if life := got.Expires.Sub(got.IssuedAt); got.Fleet != testFleet || got.Epoch != 1 || life <= 0 || life > MaxTokenLife || got.Expires <= at || len(got.ID) != 32 || got.Node != "gw-1" {
+			t.Fatalf("taken: %+v", got)
+		}
+	})
+}

@@ -60,6 +60,7 @@ const (
 	TokenUntrusted TokenErrorCode = "token-untrusted" // not signed by the enrol role of the trusted root
 	TokenExpired   TokenErrorCode = "token-expired"
 	TokenWrongKey  TokenErrorCode = "token-wrong-key"
+	TokenWrongNode TokenErrorCode = "token-wrong-node"
 )
 
 // TokenError is a refused token.
@@ -101,15 +102,33 @@ func (t *Token) check() error {
 			return tokenError(TokenMalformed, "host %s was renamed from %q, which is no other name", t.Host, t.RenamedFrom)
 		}
 	}
-	id, err := hex.DecodeString(t.ID)
-	if err != nil || len(id) != 16 || hex.EncodeToString(id) != t.ID {
-		return tokenError(TokenMalformed, "the id must be 32 lower-case hexadecimal digits")
-	}
-	if life := t.Expires.Sub(t.IssuedAt); life <= 0 || life > MaxTokenLife {
-		return tokenError(TokenMalformed, "a token lasts at most %s, this one %s", MaxTokenLife, life)
-	}
 	if t.RootDigest == "" {
 		return tokenError(TokenMalformed, "a token names the root that the host begins with")
+	}
+	return checkSingleUse(t.Document, t.ID, t.Expires)
+}
+
+// checkSingleUse checks what every token has: an ID, and a life that is not too long.
+func checkSingleUse(d fleet.Document, id string, expires clock.Instant) error {
+	raw, err := hex.DecodeString(id)
+	if err != nil || len(raw) != 16 || hex.EncodeToString(raw) != id {
+		return tokenError(TokenMalformed, "the id must be 32 lower-case hexadecimal digits")
+	}
+	if life := expires.Sub(d.IssuedAt); life <= 0 || life > MaxTokenLife {
+		return tokenError(TokenMalformed, "a token lasts at most %s, this one %s", MaxTokenLife, life)
+	}
+	return nil
+}
+
+// checkCurrent refuses a token at a wall time that is not within its life; again is the
+// command that makes another.
+func checkCurrent(v trust.Verifier, d fleet.Document, expires, wall clock.Instant, again string) error {
+	now := v.State().Now(wall)
+	if now >= expires {
+		return tokenError(TokenExpired, "the token expired at %s; make a new one with %s", expires, again)
+	}
+	if d.IssuedAt > now.Add(trust.Slack) {
+		return tokenError(TokenExpired, "the token was issued at %s and it is %s; check the clocks", d.IssuedAt, now)
 	}
 	return nil
 }
@@ -124,12 +143,8 @@ func VerifyToken(v trust.Verifier, env []byte, wall clock.Instant) (Token, error
 	if err := t.check(); err != nil {
 		return Token{}, err
 	}
-	now := v.State().Now(wall)
-	if now >= t.Expires {
-		return Token{}, tokenError(TokenExpired, "the token expired at %s; make a new one with steady token create %s", t.Expires, t.Host)
-	}
-	if t.IssuedAt > now.Add(trust.Slack) {
-		return Token{}, tokenError(TokenExpired, "the token was issued at %s and it is %s; check the clocks", t.IssuedAt, now)
+	if err := checkCurrent(v, t.Document, t.Expires, wall, "steady token create "+t.Host); err != nil {
+		return Token{}, err
 	}
 	return t, nil
 }
@@ -205,16 +220,18 @@ func ParseTokenText(s string) (TokenText, error) {
 
 // Unverified reads what the token says of itself, for messages to people.
 // Nothing of it is checked.
-func (t TokenText) Unverified() (Token, error) {
+func (t TokenText) Unverified() (claimed Token, err error) { return claimed, t.claims(&claimed) }
+
+// claims decodes what the token says of itself.
+func (t TokenText) claims(into any) error {
 	e, err := trust.ParseEnvelope(t.Envelope)
+	if err == nil {
+		err = trust.Decode(e.Payload, MaxTokenText, into)
+	}
 	if err != nil {
-		return Token{}, &TokenError{Code: TokenMalformed, Message: err.Error(), cause: err}
+		return &TokenError{Code: TokenMalformed, Message: err.Error(), cause: err}
 	}
-	var claimed Token
-	if err := trust.Decode(e.Payload, MaxTokenText, &claimed); err != nil {
-		return Token{}, &TokenError{Code: TokenMalformed, Message: err.Error(), cause: err}
-	}
-	return claimed, nil
+	return nil
 }
 
 // Begin is what a new host does with a token at the given wall time: it trusts
@@ -225,13 +242,9 @@ func (t TokenText) Begin(wall clock.Instant) (Token, trust.State, error) {
 	if err != nil {
 		return Token{}, trust.State{}, err
 	}
-	state, err := trust.Begin(claimed.Fleet, t.Root, claimed.RootDigest)
+	v, state, err := t.begin(claimed.Fleet, claimed.RootDigest)
 	if err != nil {
-		return Token{}, trust.State{}, &TokenError{Code: TokenUntrusted, Message: err.Error(), cause: err}
-	}
-	v, err := trust.NewVerifier(claimed.Fleet, state)
-	if err != nil {
-		return Token{}, trust.State{}, &TokenError{Code: TokenUntrusted, Message: err.Error(), cause: err}
+		return Token{}, trust.State{}, err
 	}
 	token, err := VerifyToken(v, t.Envelope, wall)
 	if err != nil {
@@ -241,4 +254,15 @@ func (t TokenText) Begin(wall clock.Instant) (Token, trust.State, error) {
 		return Token{}, trust.State{}, tokenError(TokenMalformed, "the token names no root")
 	}
 	return token, state.AtLeast(token.Epoch, maps.Clone(token.MinVersions)), nil
+}
+
+// begin trusts the token's root.
+func (t TokenText) begin(fleetName string, root digest.Digest) (v trust.Verifier, state trust.State, err error) {
+	if state, err = trust.Begin(fleetName, t.Root, root); err == nil {
+		v, err = trust.NewVerifier(fleetName, state)
+	}
+	if err != nil {
+		err = &TokenError{Code: TokenUntrusted, Message: err.Error(), cause: err}
+	}
+	return v, state, err
 }

@@ -226,3 +226,59 @@ func FuzzParseTokenText(f *testing.F) {
 		}
 	})
 }
+
+func TestNodeTokenMisuse(t *testing.T) {
+	e := newEnrolment(t)
+	v, at := e.verifier(t), clock.FromTime(now)
+	key, other := newKey(t).Public().(ed25519.PublicKey), newKey(t).Public().(ed25519.PublicKey)
+	token := NodeToken{Document: e.token.Document, ID: e.token.ID, Node: "gw-1", Expires: at.Add(TokenLife), KeyDigest: testkit.Value(PublicDigest(key))(t)}
+	sign := func(k NodeToken, role trust.Role) []byte {
+		return testkit.Value(SignNodeToken(k, e.signers[role]))(t)
+	}
+	env := sign(token, trust.RoleEnrol)
+	got := testkit.Value(VerifyNodeToken(v, env, at, "gw-1", key))(t)
+	if got.Node != "gw-1" || got.ID != token.ID {
+		t.Errorf("%+v", got)
+	}
+	for what, c := range map[string]struct {
+		env  []byte
+		at   clock.Instant
+		node string
+		key  ed25519.PublicKey
+		want TokenErrorCode
+	}{
+		"at its expiry":        {env, at.Add(TokenLife), "gw-1", key, TokenExpired},
+		"before it was issued": {env, at.Add(-trust.Slack - 1), "gw-1", key, TokenExpired},
+		"of another node":      {env, at, "gw-2", key, TokenWrongNode},
+		"of another key":       {env, at, "gw-1", other, TokenWrongKey},
+		"signed by release":    {sign(token, trust.RoleRelease), at, "gw-1", key, TokenUntrusted},
+		"of a host":            {e.sign(t), at, "web-1", key, TokenUntrusted},
+	} {
+		if _, err := VerifyNodeToken(v, c.env, c.at, c.node, c.key); codeOf(err) != c.want {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if _, err := VerifyToken(v, env, at); codeOf(err) != TokenUntrusted {
+		t.Errorf("a host enrols with the token of a node: %v", err)
+	}
+	for what, change := range map[string]func(*NodeToken){
+		"name":     func(k *NodeToken) { k.Node = "../x" },
+		"short id": func(k *NodeToken) { k.ID = "00" },
+		"for ever": func(k *NodeToken) { k.Expires = k.IssuedAt.Add(MaxTokenLife + 1) },
+	} {
+		k := token
+		change(&k)
+		if _, err := SignNodeToken(k, e.signers[trust.RoleEnrol]); codeOf(err) != TokenMalformed {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	ca := testkit.Value(CreateAuthority(FileKeys{}, t.TempDir(), Servers, testFleet, now))(t)
+	text := TokenText{Envelope: env, Server: "https://a:1", ServerCA: ca.PEM(), Root: e.root}
+	if got, err := testkit.Value(ParseTokenText(text.String()))(t).CheckNode(at); err != nil || got.Node != "gw-1" {
+		t.Errorf("%+v, %v", got, err)
+	}
+	text.Envelope = e.sign(t)
+	if _, err := text.UnverifiedNode(); codeOf(err) != TokenMalformed {
+		t.Errorf("the token of a host: %v", err)
+	}
+}

@@ -17,8 +17,10 @@ import (
 // as it is.
 func Message(e Event) string {
 	ev, err := event.DecodeBody(e.Type, e.Body)
-	if at := slices.IndexFunc(messages, func(m message) bool { return m.eventType == e.Type }); at >= 0 && err == nil {
-		return messages[at].words(ev)
+	for _, rows := range [][]message{messages, nodeMessages} {
+		if at := slices.IndexFunc(rows, func(m message) bool { return m.eventType == e.Type }); at >= 0 && err == nil {
+			return rows[at].words(ev)
+		}
 	}
 	return e.Type + " " + string(e.Body)
 }

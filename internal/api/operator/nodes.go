@@ -46,8 +46,8 @@ type Resume struct {
 
 // Adopt names the objects of a node that are ingested; none is all that wait for it.
 type Adopt struct {
-	Objects []drift.Place `json:"objects,omitempty" maxItems:"10000"`
-	Reason  string        `json:"reason,omitempty" maxLength:"1000" doc:"Why, for the log"`
+	Objects []drift.ObjectRef `json:"objects,omitempty" maxItems:"10000"`
+	Reason  string            `json:"reason,omitempty" maxLength:"1000" doc:"Why, for the log"`
 }
 
 // ResolveDrift is a decision about an episode.

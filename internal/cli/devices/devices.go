@@ -235,7 +235,7 @@ the node has it, and nothing on the node changes. steady drift undo takes it bac
 		in := operator.Adopt{Reason: *reason}
 		for _, arg := range args[1:] {
 			kind, id, _ := strings.Cut(arg, "/")
-			in.Objects = append(in.Objects, drift.Place{Kind: kind, ID: id})
+			in.Objects = append(in.Objects, drift.ObjectRef{Kind: kind, ID: id})
 		}
 		out, err := c.AdoptObjects(ctx, args[0], in)
 		if err != nil {

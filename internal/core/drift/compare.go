@@ -46,8 +46,8 @@ func (in Snapshot) decide(s *State, _ clock.Instant) ([]event.OfNodes, error) {
 		x.Config, _ = s.RulesOf(n.Name, x.Kind, x.ID).Redacted(x.Config)
 		actual[place{x.Kind, x.ID}] = &x
 	}
-	landed := c.readBack(in, actual)
 	if !c.pauses(in, actual) {
+		landed := c.readBack(in, actual)
 		for _, r := range s.legsOf(n.Name) {
 			if o, d, l := s.leg(r); r != landed {
 				c.leg(o, d, l, actual[place{o.Kind, d.ID}])
@@ -87,6 +87,16 @@ func (in *Snapshot) unusable(n *Node) (code, detail string) {
 	return "", ""
 }
 
+// applied reports whether the node applied the operation in flight.
+func (c *comparison) applied(in Snapshot, actual map[place]*Actual) bool {
+	f := c.n.Flight
+	if f == nil {
+		return false
+	}
+	x := actual[place{f.Kind, f.ID}]
+	return in.Op >= f.Op || x != nil && x.Op == f.Op
+}
+
 // readBack finds out what became of an operation whose answer was lost, and returns its leg.
 func (c *comparison) readBack(in Snapshot, actual map[place]*Actual) legRef {
 	f := c.n.Flight
@@ -100,26 +110,26 @@ func (c *comparison) readBack(in Snapshot, actual map[place]*Actual) legRef {
 	}
 	of, x := o.sync(d), actual[place{f.Kind, f.ID}]
 	done := event.PushSucceeded{SyncOf: of, Op: f.Op, Delete: f.Delete, Version: f.Version, ReadBack: true}
-	switch applied := in.Op >= f.Op || x != nil && x.Op == f.Op; {
+	switch applied := c.applied(in, actual); {
 	case f.Delete && (x == nil || applied): // if something is there, somebody made it since
 	case applied && x != nil && x.Op == f.Op && x.OpETag == x.ETag:
 		done.ETag, done.Observed = x.ETag, x.Config
 	case applied: // and somebody changed or deleted it since
-		done.Observed = f.Config
 		if x != nil {
-			done.ETag = x.OpETag
+			done.ETag, done.Observed = x.OpETag, f.Config
 		}
 	default:
 		c.add(event.PushFailed{SyncOf: of, Op: f.Op, Code: "connection-lost", Error: "the connection was lost before the node answered, and it has not applied the push", Absent: x == nil, Attempt: l.Attempts})
 		return legRef{}
 	}
 	c.add(done)
-	if f.Delete {
-		if x != nil {
-			c.drift(event.Sync(c.n.Name, f.Kind, f.ID, ""), place{f.Kind, f.ID}, Extraneous, false, x, nil)
-		}
-	} else {
+	switch {
+	case !f.Delete:
 		c.leg(o, d, &Leg{Status: Pushed, Acked: &Acked{Version: f.Version, Base: nodeconfig.Base{Desired: f.Desired, Observed: done.Observed}, ETag: done.ETag}}, x)
+	case x != nil:
+		c.drift(event.Sync(c.n.Name, f.Kind, f.ID, ""), place{f.Kind, f.ID}, Extraneous, false, x, nil)
+	default:
+		c.close(c.n.Episodes[Key(f.Kind, f.ID)], "it is gone from the node")
 	}
 	return ref
 }
@@ -129,9 +139,13 @@ func (c *comparison) readBack(in Snapshot, actual map[place]*Actual) legRef {
 func (c *comparison) pauses(in Snapshot, actual map[place]*Actual) bool {
 	n, on := c.n, event.OnNode{Node: c.n.Name}
 	expected, there := 0, 0
+	var landed legRef
+	if c.applied(in, actual) && !n.Flight.Delete {
+		landed = legRef{n.Flight.Object, n.Flight.Role}
+	}
 	for _, r := range c.s.legsOf(n.Name) {
 		o, d, l := c.s.leg(r)
-		if e := n.Episodes[Key(o.Kind, d.ID)]; l.Acked != nil && !o.Removed && (e == nil || e.Drift != Missing) {
+		if e := n.Episodes[Key(o.Kind, d.ID)]; (l.Acked != nil || r == landed) && !o.Removed && (e == nil || e.Drift != Missing) {
 			expected++
 			if actual[place{o.Kind, d.ID}] != nil {
 				there++
@@ -224,7 +238,8 @@ func (c *comparison) drift(of event.SyncOf, p place, kind string, conflict bool,
 	}
 	d.Differences = differences
 	if e != nil && e.Drift == kind {
-		if e.Decided || e.ETag != d.ETag || e.Conflict != conflict || !slices.Equal(e.Differences, differences) {
+		name, role := c.s.named(c.n.Name, p)
+		if e.Decided || e.Name != name || e.Role != role || e.ETag != d.ETag || e.Conflict != conflict || !slices.Equal(e.Differences, differences) {
 			d.Episode = e.Episode
 			c.add(event.DriftChanged{SyncOf: of, Drifted: d})
 		}

@@ -123,7 +123,8 @@ func (s *State) foldResumed(n *Node, ev event.NodeResumed) {
 	}
 	for _, r := range s.legsOf(n.Name) {
 		if o, _, l := s.leg(r); !o.Removed && l.BinnedUntil == 0 {
-			l.Status, l.Acked, l.Unknown, l.RetryAt, l.Attempts, l.FailedSince = Pending, nil, true, 0, 0, 0
+			l.Acked, l.Unknown, l.RetryAt, l.Attempts, l.FailedSince = nil, true, 0, 0, 0
+			l.wait()
 		}
 	}
 }
@@ -209,13 +210,13 @@ func (o *Object) adopt(old *Object, d *nodeconfig.Leg, base string, at clock.Ins
 	switch {
 	case base == "":
 	case was != nil && string(old.Definition.Config(old.place(d))) == string(config): // of another node
-		if l.Acked != nil && l.Acked.Version == old.Version && !old.Removed {
+		if was.Status == Pushed && l.Acked != nil && l.Acked.Version == old.Version {
 			same := *l.Acked
 			same.Version = o.Version
 			l.Status, l.Acked = Pushed, &same
 		}
 	case base == event.BaseDefined:
-		l.Status, l.Acked = Pushed, &Acked{o.Version, nodeconfig.Base{Desired: config, Observed: config}, "", at}
+		l.Status, l.Acked = Pushed, &Acked{o.Version, nodeconfig.Base{Desired: config}, "", at}
 	default:
 		l.Acked, l.Unknown = nil, true
 	}
@@ -321,9 +322,14 @@ func (s *State) foldRemoved(at clock.Instant, o *Object, keep bool) {
 			continue
 		}
 		l.Attempts, l.RetryAt, l.FailedSince, l.Code, l.Error, l.BinnedUntil = 0, 0, 0, "", "", 0
-		if l.Status != Pushing {
-			l.Status = Pending
-		}
+		l.wait()
+	}
+}
+
+// wait has a leg be pushed, after the operation that is on its way for it.
+func (l *Leg) wait() {
+	if l.Status != Pushing {
+		l.Status = Pending
 	}
 }
 
@@ -367,11 +373,7 @@ func (s *State) foldDrift(at clock.Instant, ev event.Event) {
 		kind, _ := of.Object()
 		n := s.node(of.Node)
 		e := &Episode{Node: of.Node, Kind: kind, Drift: drift, OpenedAt: at, ChangedAt: at, Drifted: d}
-		if r, there := s.legs[of.Node][place{kind, d.ID}]; there {
-			if o := s.Objects[r.object]; !o.Anonymous {
-				e.Name, e.Role = o.Name, r.role
-			}
-		}
+		e.Name, e.Role = s.named(of.Node, place{kind, d.ID})
 		n.Episodes[Key(kind, d.ID)] = e
 		s.undecide(of.Node, place{kind, d.ID})
 		s.Episodes++
@@ -387,6 +389,7 @@ func (s *State) foldDrift(at clock.Instant, ev event.Event) {
 		kind, _ := ev.Object()
 		if e := s.node(ev.Node).Episodes[Key(kind, ev.ID)]; e != nil {
 			e.Drifted, e.ChangedAt, e.Decided = ev.Drifted, at, false
+			e.Name, e.Role = s.named(ev.Node, place{kind, ev.ID})
 			s.undecide(ev.Node, place{kind, ev.ID})
 		}
 	case event.DriftClosed:
@@ -397,6 +400,15 @@ func (s *State) foldDrift(at clock.Instant, ev event.Event) {
 			}
 		}
 	}
+}
+
+// named is what the server calls an object of a node, empty if it does not know it.
+func (s *State) named(node string, p place) (name, role string) {
+	r, there := s.legs[node][p]
+	if o := s.Objects[r.object]; there && !o.Anonymous {
+		return o.Name, r.role
+	}
+	return "", ""
 }
 
 // undecide forgets what an operator decided about something that is another now.
@@ -431,12 +443,14 @@ func (s *State) foldResolved(at clock.Instant, ev event.DriftResolved) {
 	_, _, l := s.leg(r)
 	switch ev.Action {
 	case ActionIngest:
+		l.Match = nil
 		if l.Acked != nil {
 			l.Acked.Observed, l.Acked.ETag = ev.Actual, ev.ETag
 		}
 		n.Compare = true
 	case ActionRepush, ActionDeleteNode:
-		l.Match, l.Status, l.RetryAt, l.Attempts, l.FailedSince, l.Code, l.Error = &ev.ETag, Pending, 0, 0, 0, "", ""
+		l.Match, l.RetryAt, l.Attempts, l.FailedSince, l.Code, l.Error = &ev.ETag, 0, 0, 0, "", ""
+		l.wait()
 	}
 }
 

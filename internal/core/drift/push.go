@@ -82,7 +82,7 @@ func (s *State) behind(o *Object, role string) string {
 			break
 		}
 		l := o.Legs[r]
-		if l != nil && l.BinnedUntil == 0 && (o.Removed && !l.Gone || !o.Removed && (l.Acked == nil || l.Acked.Version != o.Version)) {
+		if l != nil && l.BinnedUntil == 0 && (o.Removed && !l.Gone || !o.Removed && l.Status != Pushed) {
 			return r
 		}
 	}

@@ -50,7 +50,7 @@ func (in Resolve) decide(s *State, by By, _ clock.Instant) ([]event.OfNodes, err
 	case e == nil:
 		return nil, refuse(CodeUnknown, "there is no open episode %q; steady drift list shows those that are open", in.Episode)
 	case in.ETag != "" && in.ETag != e.ETag:
-		return nil, refuse(CodeConflict, "the node changed the object again since you looked: steady drift show %s", in.Episode)
+		return nil, refuse(CodeConflict, "the node changed the object again since then: steady drift show %s", in.Episode)
 	case !slices.Contains(actionsFor[e.Drift], in.Action):
 		return nil, refuse(CodeInvalid, "%s is no way to resolve drift of kind %s: expected one of %s", in.Action, e.Drift, strings.Join(actionsFor[e.Drift], ", "))
 	case len(in.Fields) > 0 && in.Action != ActionRepush:
@@ -62,7 +62,7 @@ func (in Resolve) decide(s *State, by By, _ clock.Instant) ([]event.OfNodes, err
 		o = nil
 	}
 	if (o == nil) != (e.Name == "") || o != nil && (o.Name != e.Name || ref.role != e.Role) {
-		return nil, refuse(CodeConflict, "the server was told something else of the object since; node %s is being compared again", e.Node)
+		return nil, refuse(CodeConflict, "the object was changed on the server since; node %s is being compared again", e.Node)
 	}
 	r := resolving{s: s, in: in, o: o, by: by, kind: e.Kind, role: e.Role, ev: event.DriftResolved{SyncOf: event.Sync(e.Node, e.Kind, cmp.Or(e.Name, e.ID), e.Role), Episode: e.Episode, Resolution: in.Resolution,
 		Action: in.Action, Drift: e.Drift, ID: e.ID, Name: e.Name, Fields: in.Fields, ETag: e.ETag, Actual: e.Actual, Actor: by.Actor, Reason: by.Reason}}
@@ -212,12 +212,12 @@ func (r *resolving) set(config json.RawMessage) (event.ConfigSet, error) {
 // where none is named. Resolution is unique, and gets a number for each.
 type Adopt struct {
 	Node       string
-	Objects    []Place
+	Objects    []ObjectRef
 	Resolution string
 }
 
-// Place names an object of a node.
-type Place struct {
+// ObjectRef names an object of a node.
+type ObjectRef struct {
 	Kind string `json:"kind"`
 	ID   string `json:"id"`
 }
@@ -238,7 +238,7 @@ func (in Adopt) decide(s *State, by By, _ clock.Instant) ([]event.OfNodes, error
 	var out []event.OfNodes
 	used := map[string]bool{}
 	for i, x := range n.Adoption.Objects {
-		if len(in.Objects) > 0 && !slices.Contains(in.Objects, Place{x.Kind, x.ID}) {
+		if len(in.Objects) > 0 && !slices.Contains(in.Objects, ObjectRef{x.Kind, x.ID}) {
 			continue
 		}
 		r := resolving{s: s, in: Resolve{Action: ActionIngest}, by: by, kind: x.Kind, used: used, ev: event.DriftResolved{SyncOf: event.Sync(in.Node, x.Kind, x.ID, ""), Resolution: fmt.Sprintf("%s-%d", in.Resolution, i+1),

@@ -222,18 +222,19 @@ func (fieldRules) Class(string, string, string) (diff.Class, string) { return di
 func (f fieldRules) OwnsExtra(string) bool                           { return f.base }
 func (fieldRules) Default(string) string                             { return "" }
 
-// Base is what was pushed last, and what the device made of it.
+// Base is what was pushed last, and what the device made of it, if that is known.
 type Base struct {
 	Desired  json.RawMessage `json:"desired"`
-	Observed json.RawMessage `json:"observed"`
+	Observed json.RawMessage `json:"observed,omitempty"`
 }
 
 // Compare returns the fields that differ between a config and what the node has, with who
-// changed each since base, which is nil when nothing was pushed.
+// changed each since base, which is nil when nothing was pushed. Without a base, or what the
+// device made of it, a field that nobody asked for is no difference.
 func (r *Rules) Compare(desired, actual json.RawMessage, base *Base) []diff.Difference {
 	want, seen := r.Form(desired), r.Form(actual)
 	var b *diff.Baseline
-	if base != nil {
+	if base != nil && len(base.Observed) > 0 {
 		b = &diff.Baseline{Desired: r.Form(base.Desired), Observed: r.Form(base.Observed)}
 	}
 	var out []diff.Difference

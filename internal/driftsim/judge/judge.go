@@ -39,6 +39,7 @@ type node struct {
 	flight                                *flight
 	episodes                              map[Place]string
 	drift                                 map[Place]string // kind of each open episode
+	settled                               map[Place]bool   // of those, what an operator decided about
 	adoption                              map[Place]bool
 	sent                                  map[uint64]flight
 }
@@ -57,6 +58,7 @@ type known struct {
 	version  uint64
 	etag     string
 	observed string
+	guessed  bool // what the device made of it
 }
 
 // object is what an operator wants, or wants gone.
@@ -66,6 +68,7 @@ type object struct {
 	def        nodeconfig.Definition
 	removed    bool
 	gone       map[string]bool // legs, of one that is removed
+	maybe      map[string]bool // legs that no node ever had: the server may forget them at once
 	binned     map[string]clock.Instant
 }
 
@@ -103,7 +106,7 @@ func (j *Judge) Violate(invariant, format string, args ...any) {
 func (j *Judge) node(name string) *node {
 	n := j.nodes[name]
 	if n == nil {
-		n = &node{episodes: map[Place]string{}, drift: map[Place]string{}, adoption: map[Place]bool{}, sent: map[uint64]flight{}}
+		n = &node{episodes: map[Place]string{}, drift: map[Place]string{}, settled: map[Place]bool{}, adoption: map[Place]bool{}, sent: map[uint64]flight{}}
 		j.nodes[name] = n
 	}
 	return n
@@ -226,7 +229,7 @@ func (j *Judge) ofNode(at clock.Instant, ev event.OfNodes) {
 		}
 	case event.NodeRetired:
 		*n = node{registered: n.registered, retired: true, session: n.session, op: n.op, since: at, instance: n.instance,
-			episodes: map[Place]string{}, drift: map[Place]string{}, adoption: map[Place]bool{}, sent: n.sent}
+			episodes: map[Place]string{}, drift: map[Place]string{}, settled: map[Place]bool{}, adoption: map[Place]bool{}, sent: n.sent}
 		j.forget(ev.Node)
 	case event.SyncCompleted:
 		n.compared, n.resumed, j.resync = true, false, true

@@ -42,8 +42,8 @@ func (j *Judge) deleting(p Place) bool {
 func (j *Judge) set(ev event.ConfigSet) {
 	key := ev.Kind + "/" + ev.Name
 	old := j.objects[key]
-	o := &object{kind: ev.Kind, name: ev.Name, version: ev.Version, def: ev.Definition, gone: map[string]bool{}, binned: map[string]clock.Instant{}}
-	if old != nil && ev.Version <= old.version {
+	o := &object{kind: ev.Kind, name: ev.Name, version: ev.Version, def: ev.Definition, gone: map[string]bool{}, maybe: map[string]bool{}, binned: map[string]clock.Instant{}}
+	if old != nil && ev.Version <= old.version && len(old.maybe) == 0 {
 		j.Violate("S45", "version %d of %s follows %d", ev.Version, key, old.version)
 	}
 	delete(j.objects, key)
@@ -99,12 +99,13 @@ func (j *Judge) based(ev event.ConfigSet, old, o *object, l *nodeconfig.Leg) {
 		return
 	}
 	config := string(o.def.Config(l))
-	if f := j.node(p.Node).flight; f != nil && f.place == p {
+	if f := j.node(p.Node).flight; f != nil && f.place == p && old != nil && old.at(p) != nil {
 		return
 	}
 	if old != nil {
 		if was := old.at(p); was != nil && string(old.def.Config(was)) == config {
-			if k := j.acked[p]; k != nil && k.version == old.version && !old.removed {
+			if _, decided := j.decided[p]; j.acked[p] != nil && j.acked[p].version == old.version && !old.removed && !decided {
+				k := j.acked[p]
 				k.version = o.version
 			}
 			return
@@ -112,7 +113,7 @@ func (j *Judge) based(ev event.ConfigSet, old, o *object, l *nodeconfig.Leg) {
 	}
 	delete(j.acked, p)
 	if ev.Base == event.BaseDefined {
-		j.acked[p] = &known{version: o.version, observed: config}
+		j.acked[p] = &known{version: o.version, guessed: true}
 	} else {
 		j.unsure[p] = true
 	}
@@ -137,11 +138,8 @@ func (j *Judge) removed(ev event.ConfigRemoved) {
 		_, decided := j.decided[p]
 		f := j.node(p.Node).flight
 		if j.acked[p] == nil && !decided && !j.unsure[p] && (f == nil || f.place != p) {
-			o.gone[l.Role] = true // it need not be, and may stay as a tombstone
+			o.maybe[l.Role] = true
 		}
-	}
-	if len(o.gone) == len(o.def.Legs) {
-		delete(j.objects, key)
 	}
 }
 
@@ -153,9 +151,11 @@ func (j *Judge) drop(o *object) {
 		if n := j.node(p.Node); n.flight != nil && n.flight.place == p {
 			n.flight = nil
 		}
-		delete(j.acked, p)
-		delete(j.decided, p)
-		delete(j.unsure, p)
+		if !j.owed[p] {
+			delete(j.acked, p)
+			delete(j.decided, p)
+			delete(j.unsure, p)
+		}
 	}
 }
 

@@ -48,10 +48,8 @@ func (j *Judge) started(ev event.PushStarted) {
 	}
 	n.flight, n.sent[ev.Op] = &f, f
 	j.matches(ev, p)
-	if _, open := n.episodes[p]; open {
-		if _, decided := j.decided[p]; !decided && n.drift[p] != "resolved" {
-			j.Violate("S44", "operation %d replaces %v, about which an operator is asked", ev.Op, p)
-		}
+	if _, open := n.episodes[p]; open && !n.settled[p] {
+		j.Violate("S44", "operation %d replaces %v, about which an operator is asked", ev.Op, p)
 	}
 	j.inOrder(ev, p, o)
 }
@@ -84,7 +82,7 @@ func (j *Judge) inOrder(ev event.PushStarted, p Place, o *object) {
 		}
 		k := j.acked[o.place(l)]
 		switch {
-		case ev.Delete && !o.gone[role]:
+		case ev.Delete && !o.gone[role] && !o.maybe[role]:
 			j.Violate("S49", "leg %s of %s is deleted before leg %s", o.at(p).Role, o.name, role)
 		case !ev.Delete && o.binned[role] == 0 && (k == nil || k.version != o.version):
 			j.Violate("S49", "leg %s of %s is pushed before leg %s", o.at(p).Role, o.name, role)
@@ -104,7 +102,7 @@ func (j *Judge) succeeded(ev event.PushSucceeded) {
 	delete(j.decided, p)
 	delete(j.unsure, p)
 	if !ev.Delete {
-		j.acked[p] = &known{ev.Version, ev.ETag, string(ev.Observed)}
+		j.acked[p] = &known{ev.Version, ev.ETag, string(ev.Observed), ev.ReadBack || len(ev.Observed) == 0}
 		return
 	}
 	if s := j.snapshot; s != nil && s.Node == ev.Node && s.Op < ev.Op {
@@ -159,6 +157,7 @@ func (j *Judge) open(of event.SyncOf, d event.Drifted, drift string) {
 	}
 	j.opened[d.Episode] = true
 	n.episodes[p], n.drift[p] = d.Episode, drift
+	delete(n.settled, p)
 	delete(j.decided, p)
 }
 
@@ -179,6 +178,7 @@ func (j *Judge) changed(ev event.DriftChanged) {
 		j.Violate("S46", "episode %s of %v changes, %q is open", ev.Episode, p, n.episodes[p])
 	}
 	delete(j.decided, p)
+	delete(n.settled, p)
 }
 
 func (j *Judge) closed(ev event.DriftClosed) {
@@ -198,17 +198,18 @@ func (j *Judge) resolved(ev event.DriftResolved) {
 	kind, _ := ev.Object()
 	p := Place{ev.Node, kind, ev.ID}
 	delete(j.node(ev.Node).adoption, p)
+	j.node(ev.Node).settled[p] = true
 	switch ev.Action {
 	case "repush":
 		j.decided[p] = ev.ETag
 	case "delete-node":
 		j.decided[p] = ev.ETag
-		if j.owner(p) == nil {
+		if o := j.owner(p); o == nil || o.maybe[o.at(p).Role] {
 			j.owed[p] = true
 		}
 	case "ingest":
 		if k := j.acked[p]; k != nil {
-			k.etag, k.observed = ev.ETag, string(ev.Actual)
+			k.etag, k.observed, k.guessed = ev.ETag, string(ev.Actual), false
 		}
 	}
 }

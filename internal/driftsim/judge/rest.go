@@ -45,11 +45,19 @@ func (j *Judge) ignored(p Place, name string) bool {
 	return false
 }
 
+// Forgotten is what Rest is told of an object that the server does not know.
+const Forgotten = "there is no such object"
+
 // Rest judges when nothing happens any more: devices is what each has, waits says in the
 // server's words why a leg is not pushed. In the end nothing waits for an operator.
 func (j *Judge) Rest(devices map[Place]string, waits func(object, role string) string, end bool) {
 	for _, key := range slices.Sorted(maps.Keys(j.objects)) {
 		o := j.objects[key]
+		for role := range o.maybe { // order-free: each by itself
+			if slices.Contains([]string{"", Forgotten}, waits(key, role)) {
+				o.gone[role] = true
+			}
+		}
 		for i := range o.def.Legs {
 			l := &o.def.Legs[i]
 			if o.gone[l.Role] {
@@ -115,7 +123,7 @@ func (j *Judge) restOfLeg(devices map[Place]string, o *object, l *nodeconfig.Leg
 	case code != "":
 	case !landed && (n.episodes[p] == "" || end) && !j.ignored(p, o.name):
 		j.Violate("S45", "leg %s of %s is not on its node as wanted, and nothing says so: there is %s, wanted %s, episode %q", l.Role, o.name, has, o.def.Config(l), n.episodes[p])
-	case landed && n.episodes[p] != "":
+	case landed && n.episodes[p] != "" && (k == nil || !k.guessed):
 		j.Violate("S46", "episode %s of %v is open, and it is as wanted", n.episodes[p], p)
 	}
 }

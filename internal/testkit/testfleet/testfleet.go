@@ -84,15 +84,29 @@ func (k Keys) Token(host string, root []byte, edit ...func(*identity.Token)) ([]
 	if err != nil {
 		return nil, err
 	}
-	id := make([]byte, 16)
-	rand.Read(id)
 	head := Head(1, 1)
-	token := identity.Token{Document: head, ID: hex.EncodeToString(id), Host: host, Expires: head.IssuedAt.Add(identity.TokenLife),
+	token := identity.Token{Document: head, ID: tokenID(), Host: host, Expires: head.IssuedAt.Add(identity.TokenLife),
 		RootDigest: digest.Of(env.Payload), MinVersions: map[string]uint64{}}
 	for _, f := range edit {
 		f(&token)
 	}
 	return identity.SignToken(token, k[trust.RoleEnrol])
+}
+
+func tokenID() string {
+	id := make([]byte, 16)
+	rand.Read(id)
+	return hex.EncodeToString(id)
+}
+
+// NodeToken signs a token with which a node registers.
+func (k Keys) NodeToken(node string, edit ...func(*identity.NodeToken)) ([]byte, error) {
+	head := Head(1, 1)
+	token := identity.NodeToken{Document: head, ID: tokenID(), Node: node, Expires: head.IssuedAt.Add(identity.TokenLife)}
+	for _, f := range edit {
+		f(&token)
+	}
+	return identity.SignNodeToken(token, k[trust.RoleEnrol])
 }
 
 // Release builds a release of the fleet's folder src, after the one before it if there
