@@ -128,7 +128,7 @@ func (g *gateway) run() {
 	_ = log.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	for {
+	for range time.Tick(5 * time.Millisecond) {
 		if _, err := g.raw.request(ctx, map[string]any{"request": "list"}); err == nil {
 			return
 		}
@@ -136,7 +136,6 @@ func (g *gateway) run() {
 			all, _ := os.ReadFile(filepath.Join(g.dir, "log"))
 			g.t.Fatalf("Janus does not start:\n%s", all)
 		}
-		time.Sleep(5 * time.Millisecond) // between two tries to connect
 	}
 }
 
@@ -235,7 +234,7 @@ func setting(v any) string {
 		}
 		return "(" + strings.Join(all, ", ") + ")"
 	case string:
-		return strconv.Quote(v)
+		return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\r", `\r`, "\t", `\t`, "\f", `\f`).Replace(v) + `"`
 	}
 	return fmt.Sprint(v)
 }
