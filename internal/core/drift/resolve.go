@@ -212,12 +212,12 @@ func (r *resolving) set(config json.RawMessage) (event.ConfigSet, error) {
 // where none is named. Resolution is unique, and gets a number for each.
 type Adopt struct {
 	Node       string
-	Objects    []Place
+	Objects    []ObjectRef
 	Resolution string
 }
 
-// Place names an object of a node.
-type Place struct {
+// ObjectRef names an object of a node.
+type ObjectRef struct {
 	Kind string `json:"kind"`
 	ID   string `json:"id"`
 }
@@ -238,7 +238,7 @@ func (in Adopt) decide(s *State, by By, _ clock.Instant) ([]event.OfNodes, error
 	var out []event.OfNodes
 	used := map[string]bool{}
 	for i, x := range n.Adoption.Objects {
-		if len(in.Objects) > 0 && !slices.Contains(in.Objects, Place{x.Kind, x.ID}) {
+		if len(in.Objects) > 0 && !slices.Contains(in.Objects, ObjectRef{x.Kind, x.ID}) {
 			continue
 		}
 		r := resolving{s: s, in: Resolve{Action: ActionIngest}, by: by, kind: x.Kind, used: used, ev: event.DriftResolved{SyncOf: event.Sync(in.Node, x.Kind, x.ID, ""), Resolution: fmt.Sprintf("%s-%d", in.Resolution, i+1),

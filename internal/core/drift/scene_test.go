@@ -257,7 +257,7 @@ func (s *scene) edit(verb string, opts map[string]string, rest []string) string 
 	case "adopt":
 		in := drift.Adopt{Node: arg(0), Resolution: resolution}
 		for _, id := range rest[1:] {
-			in.Objects = append(in.Objects, drift.Place{Kind: object(id).Kind, ID: id})
+			in.Objects = append(in.Objects, drift.ObjectRef{Kind: object(id).Kind, ID: id})
 		}
 		e = in
 	case "dismiss":
