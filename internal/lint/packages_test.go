@@ -17,7 +17,7 @@ import (
 
 // Limits of the set of packages, of all modules together.
 const (
-	maxPackages = 110
+	maxPackages     = 110
 	minPackageLines = 200
 )
 
