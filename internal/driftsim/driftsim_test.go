@@ -68,7 +68,7 @@ func TestFiftyNodesHoldTheirInvariants(t *testing.T) {
 	if *seedFlag != 0 {
 		t.Skip("replaying one schedule")
 	}
-	play(t, max(2, seeds(t)/200), func(seed uint64) Config { return Config{Seed: seed, Nodes: 50, Steps: 8000} })
+	play(t, max(2, seeds(t)/600), func(seed uint64) Config { return Config{Seed: seed, Nodes: 50, Steps: 3000} })
 }
 
 // TestS53SameSeedSameHistory: one seed is one history, to the byte.

@@ -58,8 +58,8 @@ func (in Resolve) decide(s *State, by By, _ clock.Instant) ([]event.OfNodes, err
 	}
 	ref := s.legs[e.Node][place{e.Kind, e.ID}]
 	o, _, l := s.leg(ref)
-	if e.Decided && (l == nil || l.Match == nil) {
-		return nil, refuse(CodeConflict, "that was decided and done; node %s is being compared again", e.Node)
+	if e.Decided && (l == nil || l.Match == nil || l.Status == Pushing) {
+		return nil, refuse(CodeConflict, "that was decided, and is done as soon as node %s has answered and was compared", e.Node)
 	}
 	if o != nil && o.Anonymous {
 		o = nil
