@@ -57,7 +57,10 @@ func (in Resolve) decide(s *State, by By, _ clock.Instant) ([]event.OfNodes, err
 		return nil, refuse(CodeInvalid, "single fields are chosen for a repush alone")
 	}
 	ref := s.legs[e.Node][place{e.Kind, e.ID}]
-	o, _, _ := s.leg(ref)
+	o, _, l := s.leg(ref)
+	if e.Decided && (l == nil || l.Match == nil || l.Status == Pushing) {
+		return nil, refuse(CodeConflict, "that was decided, and is done as soon as node %s has answered and was compared", e.Node)
+	}
 	if o != nil && o.Anonymous {
 		o = nil
 	}

@@ -109,12 +109,10 @@ func (j *Judge) based(ev event.ConfigSet, old, o *object, l *nodeconfig.Leg) {
 	}
 	config := string(o.def.Config(l))
 	var was *nodeconfig.Leg
-	if old != nil {
-		if was = old.at(p); was != nil && old.maybe[was.Role] {
-			was = nil
-		}
+	if old != nil && len(old.maybe)+len(old.gone) < len(old.def.Legs) {
+		was = old.at(p)
 	}
-	if f := j.node(p.Node).flight; f != nil && f.place == p && was != nil {
+	if f := j.node(p.Node).flight; f != nil && f.place == p && was != nil && !old.maybe[was.Role] {
 		return
 	}
 	if was != nil && string(old.def.Config(was)) == config {
@@ -167,6 +165,7 @@ func (j *Judge) drop(o *object) {
 		}
 		if j.owed[p] && o.maybe[o.def.Legs[i].Role] {
 			delete(j.owed, p)
+			delete(j.unsure, p)
 			j.doubt[p] = true
 		} else if !j.owed[p] {
 			delete(j.acked, p)
