@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -122,6 +123,46 @@ func TestAPIAlone(t *testing.T) {
 	if got := config(t, d, "kept"); got["pin"] != nil || got[startup] != nil {
 		t.Errorf("a pin that was removed is %v", got)
 	}
+}
+
+// TestSameName: Janus has several mountpoints of a name. Each is an object, and stays the same one.
+func TestSameName(t *testing.T) {
+	g := start(t)
+	d := g.driver()
+	p := testkit.Ports(t, "udp", 4)
+	create := func(id, port int, permanent bool) {
+		_, err := g.raw.request(t.Context(), map[string]any{"request": "create", "type": "rtp", "name": "cam", "id": id, "permanent": permanent, "admin_key": adminKey,
+			"media": []any{map[string]any{"mid": "a", "type": "audio", "port": port, "pt": 111, "codec": "opus"}}})
+		must(t, err)
+	}
+	ids := func(want ...string) {
+		t.Helper()
+		for range 2 {
+			s, err := d.Snapshot(t.Context())
+			must(t, err)
+			var got []string
+			for _, it := range s.Items {
+				got = append(got, it.ID)
+				again, there, err := d.Read(t.Context(), "flow", it.ID)
+				if err != nil || !there || string(again.Config) != string(it.Config) {
+					t.Errorf("%s is read as %s, and among all as %s: %v", it.ID, again.Config, it.Config, err)
+				}
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("it has %q", got)
+			}
+		}
+	}
+	create(5, p[0], false)
+	create(3, p[1], false)
+	ids("cam", "cam#5")
+	create(9, p[2], true)
+	ids("cam", "cam#3", "cam#5")
+	if got := config(t, d, "cam")["id"]; got != "9" {
+		t.Errorf("the one in the file is %v", got)
+	}
+	must(t, do(t, d, "cam#5", ""))
+	ids("cam", "cam#3")
 }
 
 // TestNothingIsAcknowledgedThatIsNotKept: Janus 1.1.2 says that it made these, and made
