@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/url"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -17,6 +19,8 @@ const (
 	maxAnswer  = 32 << 20
 	apiTimeout = 25 * time.Second
 	root       = "/config/"
+	attempts   = 4
+	pause      = 20 * time.Millisecond // times the number of the attempt
 )
 
 // apiError is an error that Caddy answers with. It left its configuration as it was.
@@ -76,14 +80,9 @@ func (c *client) do(ctx context.Context, method, path, etag string, value json.R
 	if etag != "" {
 		req.Header.Set("If-Match", etag)
 	}
-	resp, err := c.http.Do(req)
+	resp, raw, err := c.send(req)
 	if err != nil {
 		return nil, "", fmt.Errorf("caddy does not answer: %w", err)
-	}
-	defer resp.Body.Close()
-	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
-	if err != nil || len(raw) > maxAnswer {
-		return nil, "", fmt.Errorf("caddy's answer cannot be read, or has more than %d bytes: %w", maxAnswer, err)
 	}
 	if resp.StatusCode != http.StatusOK {
 		var e struct{ Error string }
@@ -99,4 +98,39 @@ func (c *client) do(ctx context.Context, method, path, etag string, value json.R
 		etag = resp.Header.Get("Etag")
 	}
 	return raw, etag, nil
+}
+
+// send tries again what has changed nothing: after a change Caddy replaces its admin server,
+// and resets or refuses a connection that comes at that instant.
+func (c *client) send(req *http.Request) (*http.Response, []byte, error) {
+	for attempt := 1; ; attempt++ {
+		resp, raw, err := c.once(req)
+		harmless := req.Method == http.MethodGet || errors.Is(err, syscall.ECONNREFUSED)
+		if err == nil || !harmless || attempt == attempts {
+			return resp, raw, err
+		}
+		select {
+		case <-req.Context().Done():
+			return nil, nil, err
+		case <-time.After(time.Duration(attempt) * pause):
+		}
+		if req.GetBody != nil {
+			if req.Body, err = req.GetBody(); err != nil {
+				return nil, nil, err
+			}
+		}
+	}
+}
+
+func (c *client) once(req *http.Request) (*http.Response, []byte, error) {
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer resp.Body.Close()
+	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
+	if err == nil && len(raw) > maxAnswer {
+		err = fmt.Errorf("the answer has more than %d bytes", maxAnswer)
+	}
+	return resp, raw, err
 }

@@ -14,6 +14,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/steadyfleet/steady/internal/testkit"
 	"github.com/steadyfleet/steady/nodesdk"
 )
 
@@ -67,7 +68,7 @@ func body(t *testing.T, port int) string {
 func TestETags(t *testing.T) {
 	s := start(t)
 	d := s.driver()
-	p := freePorts(t, 2)
+	p := testkit.Ports(t, "tcp", 2)
 	must(t, do(t, d, "a", site(p[0], "one", "")))
 	if got := body(t, p[0]); got != "one" {
 		t.Errorf("the site answers %q", got)
@@ -90,7 +91,7 @@ func TestETags(t *testing.T) {
 func TestFirstServer(t *testing.T) {
 	s := start(t)
 	d := s.driver()
-	p := freePorts(t, 1)[0]
+	p := testkit.Ports(t, "tcp", 1)[0]
 	admin := fmt.Sprintf(`"admin":{"listen":"127.0.0.1:%d"}`, s.admin)
 	for _, before := range []string{`{` + admin + `}`, `{` + admin + `,"apps":null}`, `{` + admin + `,"apps":{"tls":{}}}`, `{` + admin + `,"apps":{"http":{"http_port":8080}}}`, `{` + admin + `,"apps":{"http":{"servers":null}}}`} {
 		must(t, s.raw.change(t.Context(), http.MethodPost, "/load", "", json.RawMessage(before)))
@@ -114,7 +115,7 @@ func TestFirstServer(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	s := start(t)
 	d := s.driver()
-	p := freePorts(t, 2)
+	p := testkit.Ports(t, "tcp", 2)
 	busy, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
 	defer busy.Close()
@@ -153,7 +154,7 @@ func TestRefusals(t *testing.T) {
 func TestNames(t *testing.T) {
 	s := start(t)
 	d := s.driver()
-	p := freePorts(t, 5)
+	p := testkit.Ports(t, "tcp", 5)
 	want := []string{"a%2Fb", "a?b#c", "ä.example:80"}
 	for i, name := range want {
 		must(t, do(t, d, name, site(p[i], name, "")))
@@ -186,7 +187,7 @@ func TestNames(t *testing.T) {
 func TestWatchedFile(t *testing.T) {
 	s := start(t)
 	d := s.driver()
-	p := freePorts(t, 3)
+	p := testkit.Ports(t, "tcp", 3)
 	must(t, s.setByFile("file", site(p[0], "file", "")))
 	must(t, do(t, d, "api", site(p[1], "api", "")))
 	next, err := with(s.empty(), nodesdk.Item{ID: "hand", Config: site(p[2], "hand", "")})

@@ -6,6 +6,7 @@ import (
 	"net"
 	"testing"
 
+	"github.com/steadyfleet/steady/internal/testkit"
 	"github.com/steadyfleet/steady/nodesdk/nodetest"
 )
 
@@ -20,7 +21,7 @@ func site(port int, body, token string) json.RawMessage {
 
 // TestConformance runs the suite on Debian's Caddy, one of its own for each case.
 func TestConformance(t *testing.T) {
-	p := freePorts(t, 206)
+	p := testkit.Ports(t, "tcp", 206)
 	nodetest.Run(t, nodetest.Harness{
 		Start: device,
 		Examples: []nodetest.Example{

@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -15,7 +13,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"sync/atomic"
 	"syscall"
@@ -43,11 +40,11 @@ type server struct {
 func start(t *testing.T) *server {
 	t.Helper()
 	testkit.Command(t, "caddy", "apt-get install caddy")
-	s := &server{t: t, dir: t.TempDir(), admin: freePorts(t, 1)[0]}
+	s := &server{t: t, dir: t.TempDir(), admin: testkit.Ports(t, "tcp", 1)[0]}
 	s.write(s.empty())
 	target := &url.URL{Scheme: "http", Host: "127.0.0.1:" + strconv.Itoa(s.admin)}
 	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }, Transport: &http.Transport{DisableKeepAlives: true},
-		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) }}
+		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) }} // resets, as Caddy did
 	s.front = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case s.broken.Load():
@@ -187,22 +184,4 @@ func same(a, b json.RawMessage) bool {
 	x, errX := nodeconfig.Canonical(a)
 	y, errY := nodeconfig.Canonical(b)
 	return errX == nil && errY == nil && bytes.Equal(x, y)
-}
-
-// freePorts are ports that were free a moment ago.
-func freePorts(t *testing.T, n int) (out []int) {
-	t.Helper()
-	var all []io.Closer
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, l)
-		out = append(out, l.Addr().(*net.TCPAddr).Port)
-	}
-	for _, l := range slices.Backward(all) {
-		_ = l.Close()
-	}
-	return out
 }

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -142,7 +140,7 @@ func (d *Driver) edit(ctx context.Context, now *mountpoint, want map[string]any,
 		if _, err := d.api.request(ctx, req); err != nil {
 			return refusal(err)
 		}
-		d.made(now.id, now.name, secret)
+		d.made(now.id, now.plain, secret)
 	}
 	if want["enabled"] != now.live["enabled"] {
 		if err := d.enable(ctx, now.id, secret, want["enabled"] != false, c); err != nil {
@@ -171,9 +169,10 @@ func (d *Driver) destroy(ctx context.Context, m *mountpoint, c *content) error {
 		if err := d.create(ctx, m.name, placeholder, c); err != nil {
 			return fmt.Errorf("remove what is in the file alone: %w", err)
 		}
-		m = &mountpoint{name: m.name, id: d.idFor(m.name, placeholder, c)}
+		m = &mountpoint{name: m.name, id: d.idFor(m.name, placeholder, c), file: m.file}
 	}
-	_, err := d.api.request(ctx, map[string]any{"request": "destroy", "id": c.ident(m.id), "secret": m.secret, "permanent": true})
+	// Janus removes from its file what has the name: that may be another one.
+	_, err := d.api.request(ctx, map[string]any{"request": "destroy", "id": c.ident(m.id), "secret": m.secret, "permanent": m.file != nil})
 	if err != nil && !hasCode(err, noMountpoint) {
 		return err
 	}
@@ -211,7 +210,7 @@ func (d *Driver) exchange(ctx context.Context, name string, now *mountpoint, wan
 		if err := d.create(ctx, name, want, c); err != nil {
 			return err
 		}
-		now = &mountpoint{name: name, id: d.idFor(name, want, c), live: want}
+		now = &mountpoint{name: name, id: d.idFor(name, want, c), live: want, file: want}
 		now.secret, _ = want["secret"].(string)
 	}
 	if now != nil {
@@ -271,7 +270,7 @@ func (d *Driver) create(ctx context.Context, name string, want map[string]any, c
 	}
 	secret, _ := want["secret"].(string)
 	d.made(id, name, secret)
-	d.restartedMedia(id)
+	d.created(id, name)
 	if want["enabled"] == false {
 		if err := d.enable(ctx, id, secret, false, c); err != nil {
 			return err
@@ -299,7 +298,7 @@ func (d *Driver) idFor(name string, want map[string]any, c *content) string {
 func (d *Driver) made(id, name, secret string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.names[id], d.secrets[id] = name, secret
+	d.plain[id], d.secrets[id] = name, secret
 }
 
 // verify refuses what Janus made something else of, such as a codec that it does not know,
@@ -346,19 +345,6 @@ func mediaProblems(has, want any) (out []nodesdk.Problem) {
 	return out
 }
 
-// keepPorts has streams of port zero, which is any, keep the port that they have.
-func keepPorts(want map[string]any, now *mountpoint) {
-	if now == nil {
-		return
-	}
-	has := byMid(now.live["media"])
-	for mid, m := range byMid(want["media"]) { // order-free: each by itself
-		if p := has[mid]["port"]; p != nil && m["port"] == json.Number("0") {
-			m["port"] = p
-		}
-	}
-}
-
 // refusal is an error of Janus by which it says that a mountpoint cannot be as it is.
 func refusal(err error) error {
 	var e *apiError
@@ -366,58 +352,4 @@ func refusal(err error) error {
 		return &nodesdk.InvalidError{Code: "invalid", Problems: []nodesdk.Problem{{Message: e.reason}}}
 	}
 	return err
-}
-
-// busy lists the ports that somebody else has. It is asked first because Janus does not
-// free the ports of a mountpoint that it cannot make, until it ends.
-func (d *Driver) busy(want map[string]any, now *mountpoint) (out []nodesdk.Problem) {
-	u, err := url.Parse(d.o.URL)
-	if ip := net.ParseIP(u.Hostname()); err != nil || u.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return nil // another machine's ports
-	}
-	own := map[string]bool{}
-	if now != nil {
-		for _, m := range byMid(now.live["media"]) { // order-free: it fills a set
-			for _, p := range portsOf(m) {
-				own[p.number] = true
-			}
-		}
-	}
-	taken := map[string]bool{}
-	media, _ := want["media"].([]any)
-	for _, e := range media {
-		m, _ := e.(map[string]any)
-		iface, said := m["iface"].(string)
-		if m["mcast"] != nil || said && net.ParseIP(iface) == nil {
-			continue
-		}
-		for _, p := range portsOf(m) {
-			field := nodeconfig.Field([]string{"media", fmt.Sprint(m["mid"]), p.member})
-			if taken[p.number] {
-				out = append(out, nodesdk.Problem{Field: field, Message: "two streams have UDP port " + p.number})
-			}
-			taken[p.number] = true
-			if own[p.number] {
-				continue
-			}
-			conn, err := net.ListenPacket("udp", net.JoinHostPort(iface, p.number))
-			if err != nil {
-				out = append(out, nodesdk.Problem{Field: field, Message: "UDP port " + p.number + " is in use"})
-				continue
-			}
-			_ = conn.Close()
-		}
-	}
-	return out
-}
-
-type port struct{ member, number string }
-
-func portsOf(m map[string]any) (out []port) {
-	for _, member := range []string{"port", "rtcpport", "port2", "port3"} {
-		if n := integer(m[member]); n > 0 {
-			out = append(out, port{member, strconv.Itoa(n)})
-		}
-	}
-	return out
 }

@@ -10,8 +10,6 @@ import (
 	"net/http"
 	"sync"
 	"time"
-
-	"github.com/steadyfleet/steady/internal/core/nodeconfig"
 )
 
 // Error codes of the core and of the plugin.
@@ -134,9 +132,10 @@ func (c *client) post(ctx context.Context, path string, m map[string]any) (map[s
 	if err != nil {
 		return nil, fmt.Errorf("janus does not answer: %w", err)
 	}
-	v, err := nodeconfig.Decode(raw)
-	answer, is := v.(map[string]any)
-	if err != nil || !is || resp.StatusCode != http.StatusOK {
+	var answer map[string]any
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.UseNumber() // ids have up to 64 bits
+	if err := dec.Decode(&answer); err != nil || answer == nil || resp.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("janus answered with status %d and no JSON object that can be read: is %s its address?", resp.StatusCode, c.url)
 	}
 	if answer["janus"] == "error" {

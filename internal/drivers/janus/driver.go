@@ -47,7 +47,8 @@ type Driver struct {
 	mu      sync.Mutex
 	strings bool                       // ids are texts
 	secrets map[string]string          // by id, of mountpoints that this driver made
-	names   map[string]string          // by id
+	plain   map[string]string          // Janus' names, by id
+	ids     map[string]string          // by name here
 	media   map[string]map[string]seen // by id and mid
 }
 
@@ -64,7 +65,7 @@ func New(o Options) (*Driver, error) {
 		return nil, fmt.Errorf("the address of Janus %q: expected http://host:port/janus", o.URL)
 	}
 	d := &Driver{o: o, file: &configFile{path: filepath.Join(o.ConfigDir, plugin+".jcfg")},
-		answers: map[string]answer{}, secrets: map[string]string{}, names: map[string]string{}, media: map[string]map[string]seen{}}
+		answers: map[string]answer{}, secrets: map[string]string{}, plain: map[string]string{}, ids: map[string]string{}, media: map[string]map[string]seen{}}
 	d.api = newClient(strings.TrimSuffix(o.URL, "/"), func() string { return apiSecret(o.ConfigDir) }, d.restarted)
 	return d, nil
 }
@@ -72,6 +73,7 @@ func New(o Options) (*Driver, error) {
 // mountpoint is one with what Janus runs and what its file has; nil where it has none.
 type mountpoint struct {
 	name, id   string
+	plain      string // Janus' name of it
 	secret     string
 	live, file map[string]any
 	fileHasID  bool
@@ -131,250 +133,15 @@ func (d *Driver) read(ctx context.Context, only string) (map[string]*mountpoint,
 	return nil, nil, errors.New("the configuration file of Janus changes all the time")
 }
 
-func (d *Driver) mountpoints(ctx context.Context, c *content, only string) (map[string]*mountpoint, error) {
-	req := map[string]any{"request": "list"}
-	if c.adminKey != "" {
-		req["admin_key"] = c.adminKey
-	}
-	list, err := d.api.request(ctx, req)
-	if err != nil {
-		return nil, err
-	}
-	rows, is := list["list"].([]any)
-	if !is {
-		return nil, errors.New("janus answers without a list of mountpoints")
-	}
-	all, known := map[string]*mountpoint{}, map[string]bool{}
-	for _, row := range rows {
-		r, _ := row.(map[string]any)
-		id := fmt.Sprint(r["id"])
-		known[id] = true
-		if name := d.name(c, id); only != "" && name != "" && name != only {
-			continue
-		}
-		m, err := d.infoOrKnown(ctx, c, id, r, only == "")
-		if hasCode(err, noMountpoint) {
-			continue // it was destroyed meanwhile
-		}
-		if err != nil {
-			return nil, err
-		}
-		if all[m.name] != nil { // a name is no key in Janus
-			m.name += "#" + id
-		}
-		all[m.name] = m
-	}
-	d.forget(c, known)
-	for name, entry := range c.entries { // order-free: each by itself
-		if all[name] == nil {
-			all[name] = &mountpoint{name: name}
-		}
-		m := all[name]
-		m.file, m.fileHasID = loaded(name, entry), entry["id"] != nil
-		if m.secret == "" {
-			m.secret, _ = m.file["secret"].(string)
-		}
-	}
-	return all, nil
-}
-
-// name of a mountpoint whose name was seen before; a mountpoint cannot be renamed.
-func (d *Driver) name(c *content, id string) string {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if n := d.names[id]; n != "" {
-		return n
-	}
-	return c.names[id]
-}
-
-func (d *Driver) forget(c *content, known map[string]bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.strings = c.stringIDs
-	for id := range d.names { // order-free: it removes
-		if !known[id] {
-			delete(d.names, id)
-			delete(d.answers, id)
-			delete(d.secrets, id)
-			delete(d.media, id)
-		}
-	}
-}
-
-// answer is what Janus reported of a mountpoint.
-type answer struct {
-	of string // what list and file had of it
-	at time.Time
-	m  mountpoint
-}
-
-func (d *Driver) infoOrKnown(ctx context.Context, c *content, id string, row map[string]any, known bool) (*mountpoint, error) {
-	for _, m := range byMid(row["media"]) { // order-free: each by itself
-		delete(m, "age_ms")
-	}
-	raw, err := json.Marshal([]any{row, c.entries[d.name(c, id)], c.secrets[id]})
-	if err != nil {
-		return nil, fmt.Errorf("mountpoint %s: %w", id, err)
-	}
-	if a := d.answers[id]; known && a.of == string(raw) && time.Since(a.at) < fresh {
-		m := a.m
-		return &m, nil
-	}
-	at := time.Now()
-	m, err := d.info(ctx, c, id)
-	if err != nil {
-		return nil, err
-	}
-	d.answers[id] = answer{of: string(raw), at: at, m: *m}
-	return m, nil
-}
-
-// info asks for a mountpoint, with its secret.
-func (d *Driver) info(ctx context.Context, c *content, id string) (*mountpoint, error) {
-	d.mu.Lock()
-	tries := []string{d.secrets[id]}
-	d.mu.Unlock()
-	if s, is := c.secrets[id]; is && s != tries[0] {
-		tries = append(tries, s)
-	}
-	var info map[string]any
-	m := &mountpoint{id: id}
-	for _, m.secret = range tries {
-		answer, err := d.api.request(ctx, map[string]any{"request": "info", "id": c.ident(id), "secret": m.secret})
-		if err != nil {
-			return nil, err
-		}
-		info = member(answer, "info")
-		if info["name"] != nil {
-			break
-		}
-	}
-	m.name, _ = info["name"].(string)
-	shown := m.name != ""
-	if !shown {
-		m.name, m.secret = d.name(c, id), ""
-	}
-	if m.name == "" {
-		m.name = "#" + id
-	}
-	d.mu.Lock()
-	d.names[id] = m.name
-	d.mu.Unlock()
-	m.live = reported(m.name, info, c.entries[m.name])
-	if !shown {
-		m.live[withheld] = true
-	}
-	return m, nil
-}
-
-// ident is an id in the type that Janus has for it.
-func (c *content) ident(id string) any { return ident(c.stringIDs, id) }
-
-func ident(isText bool, id string) any {
-	if isText {
-		return id
-	}
-	return json.Number(id)
-}
-
-// reported is a mountpoint as the API reports it, with what the file alone has.
-func reported(name string, info, entry map[string]any) map[string]any {
-	out := maps.Clone(info)
-	rename := map[string]string{"videobufferkf": "bufferkf", "videosimulcast": "simulcast", "videosvc": "svc", "skew_compensation": "skew"}
-	file := normal(name, entry)
-	var kind string
-	isFile, isRTSP := info["filename"] != nil, info["rtsp"] == true
-	switch {
-	case isFile && info["type"] == "live":
-		kind = "live"
-	case isFile:
-		kind = "ondemand"
-	case isRTSP:
-		kind = "rtsp"
-	default:
-		kind = "rtp"
-	}
-	out["type"] = kind
-	for _, runtime := range []string{"viewers", "host", "rtsp", "srtp"} {
-		delete(out, runtime)
-	}
-	fileMedia := byMid(file["media"])
-	var media []any
-	list, _ := info["media"].([]any)
-	for _, e := range list {
-		shown, _ := e.(map[string]any)
-		stream := map[string]any{}
-		for name, v := range shown { // order-free: each by itself
-			if to := rename[name]; to != "" {
-				name = to
-			}
-			if _, is := ofMedia[name]; is {
-				stream[name] = v
-			}
-		}
-		copyMembers(stream, fileMedia[fmt.Sprint(stream["mid"])], unreportedOfMedia)
-		media = append(media, stream)
-	}
-	delete(out, "media")
-	if kind == "rtp" {
-		out["media"] = media
-		copyMembers(out, file, unreported)
-	} else {
-		copyMembers(out, file, slices.Sorted(maps.Keys(byType[kind])))
-	}
-	return normal(name, out)
-}
-
-func copyMembers(to, from map[string]any, names []string) {
-	for _, n := range names {
-		if _, there := to[n]; !there && from[n] != nil {
-			to[n] = from[n]
-		}
-	}
-}
-
-func byMid(list any) map[string]map[string]any {
-	out := map[string]map[string]any{}
-	media, _ := list.([]any)
-	for _, e := range media {
-		if m, is := e.(map[string]any); is {
-			out[fmt.Sprint(m["mid"])] = m
-		}
-	}
-	return out
-}
-
-// loaded is what Janus would make of an entry of its file when it starts: members that it
-// does not know are passed over.
-func loaded(name string, entry map[string]any) map[string]any {
-	out := normal(name, entry)
-	kind := fmt.Sprint(out["type"])
-	for member := range out { // order-free: it removes
-		_, ofAny := common[member]
-		_, ofThis := byType[kind][member]
-		if !ofAny && !ofThis && !(member == "media" && kind == "rtp") {
-			delete(out, member)
-		}
-	}
-	for _, m := range byMid(out["media"]) { // order-free: each by itself
-		for member := range m { // order-free: it removes
-			if _, is := ofMedia[member]; !is {
-				delete(m, member)
-			}
-		}
-	}
-	delete(out, "enabled") // Janus does not keep it
-	delete(out, "permanent")
-	return out
-}
-
 // config is the object: what Janus runs, and how its file differs.
 func (m *mountpoint) config() map[string]any {
 	if m.live == nil {
 		return overlay(m.file, map[string]any{running: false})
 	}
 	out := maps.Clone(m.live)
+	if m.name != m.plain {
+		out["id"] = m.id
+	}
 	if m.file == nil {
 		out["permanent"] = false
 		return out

@@ -8,10 +8,12 @@ import (
 	"net"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/steadyfleet/steady/internal/testkit"
 	"github.com/steadyfleet/steady/nodesdk"
 )
 
@@ -61,7 +63,7 @@ func must(t *testing.T, err error) {
 func TestFileAndMemoryDiffer(t *testing.T) {
 	g := start(t)
 	d := g.driver()
-	p := freePorts(t, "udp", 3)
+	p := testkit.Ports(t, "udp", 3)
 	must(t, do(t, d, "a", stream(p[0], `,"secret":"s1"`)))
 	must(t, do(t, d, "b", stream(p[1], "")))
 	must(t, g.editFile("a", json.RawMessage(stream(p[0], `,"secret":"s1","description":"by hand"`))))
@@ -97,7 +99,7 @@ func TestFileAndMemoryDiffer(t *testing.T) {
 func TestAPIAlone(t *testing.T) {
 	g := start(t)
 	d := g.driver()
-	p := freePorts(t, "udp", 2)
+	p := testkit.Ports(t, "udp", 2)
 	c, err := d.file.read(t.Context())
 	must(t, err)
 	_, err = g.raw.request(t.Context(), map[string]any{"request": "create", "type": "rtp", "name": "tmp", "id": 5, "secret": "unknown", "is_private": true, "admin_key": c.adminKey,
@@ -123,12 +125,52 @@ func TestAPIAlone(t *testing.T) {
 	}
 }
 
+// TestSameName: Janus has several mountpoints of a name. Each is an object, and stays the same one.
+func TestSameName(t *testing.T) {
+	g := start(t)
+	d := g.driver()
+	p := testkit.Ports(t, "udp", 4)
+	create := func(id, port int, permanent bool) {
+		_, err := g.raw.request(t.Context(), map[string]any{"request": "create", "type": "rtp", "name": "cam", "id": id, "permanent": permanent, "admin_key": adminKey,
+			"media": []any{map[string]any{"mid": "a", "type": "audio", "port": port, "pt": 111, "codec": "opus"}}})
+		must(t, err)
+	}
+	ids := func(want ...string) {
+		t.Helper()
+		for range 2 {
+			s, err := d.Snapshot(t.Context())
+			must(t, err)
+			var got []string
+			for _, it := range s.Items {
+				got = append(got, it.ID)
+				again, there, err := d.Read(t.Context(), "flow", it.ID)
+				if err != nil || !there || string(again.Config) != string(it.Config) {
+					t.Errorf("%s is read as %s, and among all as %s: %v", it.ID, again.Config, it.Config, err)
+				}
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("it has %q", got)
+			}
+		}
+	}
+	create(5, p[0], false)
+	create(3, p[1], false)
+	ids("cam", "cam#5")
+	create(9, p[2], true)
+	ids("cam", "cam#3", "cam#5")
+	if got := config(t, d, "cam")["id"]; got != "9" {
+		t.Errorf("the one in the file is %v", got)
+	}
+	must(t, do(t, d, "cam#5", ""))
+	ids("cam", "cam#3")
+}
+
 // TestNothingIsAcknowledgedThatIsNotKept: Janus 1.1.2 says that it made these, and made
 // something else, or would not have it after a restart.
 func TestNothingIsAcknowledgedThatIsNotKept(t *testing.T) {
 	g := start(t)
 	d := g.driver()
-	p := freePorts(t, "udp", 2)
+	p := testkit.Ports(t, "udp", 2)
 	video := func(more string) string {
 		return fmt.Sprintf(`{"type":"rtp","media":[{"mid":"v","type":"video","port":%d,"pt":100,"codec":"vp8"%s}]}`, p[0], more)
 	}
@@ -161,7 +203,7 @@ func TestNothingIsAcknowledgedThatIsNotKept(t *testing.T) {
 func TestBusyPortLeaksNothing(t *testing.T) {
 	g := start(t)
 	d := g.driver()
-	free := freePorts(t, "udp", 1)[0]
+	free := testkit.Ports(t, "udp", 1)[0]
 	busy, err := net.ListenPacket("udp", ":0")
 	must(t, err)
 	defer busy.Close()
@@ -180,7 +222,7 @@ func TestBusyPortLeaksNothing(t *testing.T) {
 func TestProbe(t *testing.T) {
 	g := start(t)
 	d := g.driver()
-	port := freePorts(t, "udp", 1)[0]
+	port := testkit.Ports(t, "udp", 1)[0]
 	must(t, do(t, d, "a", stream(port, "")))
 	it, _, err := d.Read(t.Context(), "flow", "a")
 	must(t, err)
@@ -240,7 +282,7 @@ func TestJudgeSilence(t *testing.T) {
 func TestOldForm(t *testing.T) {
 	g := start(t)
 	d := g.driver()
-	p := freePorts(t, "udp", 2)
+	p := testkit.Ports(t, "udp", 2)
 	g.stop()
 	g.write(plugin+".jcfg", general+fmt.Sprintf("rtp-sample: {\n type = \"rtp\"\n id = 1\n description = \"Opus/VP8 live stream \" /* two */ \"coming from external source\"\n audio = true\n video = true\n audioport = %d\n audiopt = 111\n audiocodec = \"opus\"\n videoport = %d\n videopt = 100\n videortpmap = \"VP8/90000\"\n secret = \"adminpwd\"\n}\n", p[0], p[1]))
 	g.run()

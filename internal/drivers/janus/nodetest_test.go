@@ -7,12 +7,13 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/steadyfleet/steady/internal/testkit"
 	"github.com/steadyfleet/steady/nodesdk/nodetest"
 )
 
 // TestConformance runs the suite on Debian's Janus, one of its own for each case.
 func TestConformance(t *testing.T) {
-	p := freePorts(t, "udp", 206)
+	p := testkit.Ports(t, "udp", 206)
 	audio := func(port int) string {
 		return fmt.Sprintf(`{"mid":"a","type":"audio","port":%d,"pt":111,"codec":"opus"}`, port)
 	}

@@ -54,13 +54,9 @@ func (d *Driver) Probe(ctx context.Context, it nodesdk.Item) (effect, detail str
 func (d *Driver) known(name string) (id any, key string, made bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for i, n := range d.names { // order-free: names are unique
-		if n == name {
-			_, made = d.secrets[i]
-			return ident(d.strings, i), i, made
-		}
-	}
-	return nil, "", false
+	key = d.ids[name]
+	_, made = d.secrets[key]
+	return ident(d.strings, key), key, made
 }
 
 // restarted forgets when packets arrived: their ages begin anew.
@@ -70,9 +66,11 @@ func (d *Driver) restarted() {
 	clear(d.media)
 }
 
-func (d *Driver) restartedMedia(id string) {
+// created notes a mountpoint that is new.
+func (d *Driver) created(id, name string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.ids[name] = id
 	delete(d.media, id)
 }
 

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -55,7 +54,7 @@ type front struct {
 func start(t *testing.T) *gateway {
 	t.Helper()
 	testkit.Command(t, "janus", install)
-	g := &gateway{t: t, dir: t.TempDir(), port: freePorts(t, "tcp", 1)[0]}
+	g := &gateway{t: t, dir: t.TempDir(), port: testkit.Ports(t, "tcp", 1)[0]}
 	plugins, transports := filepath.Join(g.dir, "plugins"), filepath.Join(g.dir, "transports")
 	// Folders with the two modules that are needed: others take time, and ports.
 	for folder, name := range map[string]string{plugins: "plugins/libjanus_streaming.so", transports: "transports/libjanus_http.so"} {
@@ -237,27 +236,4 @@ func setting(v any) string {
 		return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\r", `\r`, "\t", `\t`, "\f", `\f`).Replace(v) + `"`
 	}
 	return fmt.Sprint(v)
-}
-
-// freePorts are ports that were free a moment ago.
-func freePorts(t *testing.T, network string, n int) (out []int) {
-	t.Helper()
-	for range n {
-		if network == "tcp" {
-			l, err := net.Listen("tcp", "127.0.0.1:0")
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer l.Close()
-			out = append(out, l.Addr().(*net.TCPAddr).Port)
-			continue
-		}
-		c, err := net.ListenPacket("udp", ":0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close()
-		out = append(out, c.LocalAddr().(*net.UDPAddr).Port)
-	}
-	return out
 }
