@@ -10,6 +10,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/nodeconfig"
 	"github.com/steadyfleet/steady/internal/core/prose"
 	"github.com/steadyfleet/steady/internal/drivers/file"
+	"github.com/steadyfleet/steady/internal/drivers/toxiproxy"
 	"github.com/steadyfleet/steady/nodesdk"
 )
 
@@ -33,6 +34,18 @@ var drivers = []driver{
 		{"reload", "command after a change"},
 		{"timeout", "of a command (default: 10s)"},
 	}, ruleOptions), openFile},
+	{"toxiproxy", "Toxiproxy: a proxy is a leg of a tunnel", []option{{"url", "of its API, as http://127.0.0.1:8474"}}, opened(toxiproxy.Open)},
+}
+
+// opened has the errors of a driver that reads its options itself be those of the command.
+func opened(open func(map[string]string) (nodesdk.Driver, []nodesdk.Collection, error)) func(values) (nodesdk.Driver, []nodesdk.Collection, error) {
+	return func(v values) (nodesdk.Driver, []nodesdk.Collection, error) {
+		d, collections, err := open(v)
+		if err != nil {
+			return nil, nil, exit.Bad(err)
+		}
+		return d, collections, nil
+	}
 }
 
 // ruleOptions say what is no difference in the configuration of any program; see collection.

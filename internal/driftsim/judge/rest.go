@@ -32,6 +32,36 @@ func (j *Judge) plain(p Place, name, config string) string {
 	return string(j.normal(out))
 }
 
+// asObserved reports whether a device has what is wanted, and of what nobody asked for nothing
+// that it did not have right after it was pushed.
+func (j *Judge) asObserved(p Place, o *object, l *nodeconfig.Leg, has, observed string) bool {
+	raw, _ := nodeconfig.Decode(o.def.Config(l))
+	asked, _ := raw.(map[string]any)
+	want, now, then := members(j.plain(p, o.name, string(o.def.Config(l)))), members(j.plain(p, o.name, has)), members(j.plain(p, o.name, observed))
+	for f, v := range now { // order-free: all of them count
+		if v != then[f] && (v != want[f] || asked[f] == nil) && (observed != "" || asked[f] != nil) {
+			return false
+		}
+	}
+	for f := range asked { // order-free: all of them count
+		if _, there := now[f]; !there && want[f] != "" && then[f] != "" {
+			return false
+		}
+	}
+	return true
+}
+
+// members are the values of a config by name, as text.
+func members(config string) map[string]string {
+	var m map[string]json.RawMessage
+	_ = json.Unmarshal([]byte(config), &m)
+	out := map[string]string{}
+	for f, v := range m { // order-free: each by itself
+		out[f] = string(v)
+	}
+	return out
+}
+
 func covers(r event.DriftIgnored, p Place, name string) bool {
 	return (r.Node == "" || r.Node == p.Node) && (r.Kind == "" || r.Kind == p.Kind) && (r.Name == "" || r.Name == name)
 }
@@ -49,8 +79,9 @@ func (j *Judge) ignored(p Place, name string) bool {
 const Forgotten = "there is no such object"
 
 // Rest judges when nothing happens any more: devices is what each has, waits says in the
-// server's words why a leg is not pushed. In the end nothing waits for an operator.
-func (j *Judge) Rest(devices map[Place]string, waits func(object, role string) string, end bool) {
+// server's words why a leg is not pushed, deletes whether the server is to delete what no object
+// names any more. In the end nothing waits for an operator.
+func (j *Judge) Rest(devices map[Place]string, waits func(object, role string) string, deletes func(Place) bool, end bool) {
 	for _, key := range slices.Sorted(maps.Keys(j.objects)) {
 		o := j.objects[key]
 		for role := range o.maybe { // order-free: each by itself
@@ -73,10 +104,11 @@ func (j *Judge) Rest(devices map[Place]string, waits func(object, role string) s
 	for _, p := range slices.SortedFunc(maps.Keys(devices), order) {
 		n := j.node(p.Node)
 		o := j.owner(p)
+		if o == nil && j.owed[p] && n.registered && !n.retired && !deletes(p) {
+			j.Violate("S50", "%v was to be deleted, is there, and the server has forgotten it", p)
+		}
 		switch {
 		case !n.registered || n.retired || !n.online || n.paused != "" || n.adoption[p] && !end || n.episodes[p] != "" && !end:
-		case o == nil && n.episodes[p] == "" && j.owed[p]:
-			j.Violate("S50", "%v was to be deleted, is there, and nothing says so", p)
 		case o == nil && (n.episodes[p] == "" || end) && !j.ignored(p, p.ID):
 			j.Violate("S46", "%v is there, and nobody knows it: episode %q", p, n.episodes[p])
 		}
@@ -116,7 +148,7 @@ func (j *Judge) restOfLeg(devices map[Place]string, o *object, l *nodeconfig.Leg
 		}
 		return
 	}
-	landed := there && (j.same(p, o.name, has, string(o.def.Config(l))) || k != nil && k.version == o.version && j.same(p, o.name, has, k.observed))
+	landed := there && (j.same(p, o.name, has, string(o.def.Config(l))) || k != nil && k.version == o.version && j.asObserved(p, o, l, has, k.observed))
 	switch {
 	case code != "" && !lasting(code, end):
 		j.Violate("S45", "leg %s of %s waits at rest: %s", l.Role, o.name, code)
@@ -136,6 +168,9 @@ func (j *Judge) restOfTombstone(devices map[Place]string, o *object, l *nodeconf
 	}
 	_, there := devices[p]
 	switch {
+	case code == Forgotten && there:
+		j.Violate("S50", "leg %s of %s was removed, is on its node, and the server has forgotten it", l.Role, o.name)
+	case code == Forgotten:
 	case code != "" && !lasting(code, end):
 		j.Violate("S45", "leg %s of %s, which is removed, waits at rest: %s", l.Role, o.name, code)
 	case code == "" && there:
