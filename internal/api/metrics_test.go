@@ -77,7 +77,7 @@ func TestMetricsThatAreNamedExist(t *testing.T) {
 // onDemand are metrics that a server has only where something is configured, or once
 // something was found.
 var onDemand = []string{"steady_release_source_healthy", "steady_release_source_success_timestamp_seconds", "steady_release_source_looks_total", "steady_resources_failed", "steady_agents",
-	"steady_audit_findings_total", "steady_node_drift_age_seconds", "steady_node_connections_refused_total"}
+	"steady_audit_findings_total", "steady_node_episode_age_seconds", "steady_node_connections_refused_total"}
 
 // scrape reads a server's metrics.
 func (w *world) scrape() string {

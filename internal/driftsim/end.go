@@ -34,7 +34,7 @@ func (w *World) end() {
 	}
 	w.settle()
 	w.check()
-	w.judge.Rest(w.devices(), w.waits, false)
+	w.judge.Rest(w.devices(), w.waits, w.deletes, false)
 	w.check()
 	for range 25 {
 		if !w.decideAll() {
@@ -43,7 +43,7 @@ func (w *World) end() {
 		w.settle()
 		w.check()
 	}
-	w.judge.Rest(w.devices(), w.waits, true)
+	w.judge.Rest(w.devices(), w.waits, w.deletes, true)
 	s, err := w.refold(0)
 	w.must(err)
 	if a, b := w.image(w.state), w.image(s); a != b {
@@ -141,4 +141,14 @@ func (w *World) waits(object, role string) string {
 		return "pushing"
 	}
 	return ""
+}
+
+// deletes reports whether the server is to delete what no object names any more.
+func (w *World) deletes(p judge.Place) bool {
+	for _, o := range w.state.Objects {
+		if o.Anonymous && o.Kind == p.Kind && o.Definition.Legs[0].Node == p.Node && o.Definition.Legs[0].ID == p.ID {
+			return true
+		}
+	}
+	return false
 }

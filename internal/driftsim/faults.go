@@ -55,13 +55,18 @@ func (n *node) forget() {
 // rebuild sets a device up anew: it is another instance, and its program knows of no
 // operation.
 func (n *node) rebuild() {
-	n.w.cut(n, n.w.chance(50))
-	n.w.trace("%s is set up anew", n.name)
 	n.instance++
 	clear(n.objects)
 	if n.w.chance(40) {
 		n.edit(n.somewhere())
 	}
+	n.w.trace("%s is set up anew", n.name)
+	if n.w.chance(30) { // below its program
+		n.gen++
+		n.tell()
+		return
+	}
+	n.w.cut(n, n.w.chance(50))
 	n.op, n.gen = 0, 0
 	clear(n.records)
 	if n.w.chance(50) {

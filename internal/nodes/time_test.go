@@ -196,7 +196,7 @@ func TestChangesAreRead(t *testing.T) {
 		defer device.Wait()
 		device.Go(func() {
 			for r.conn.Write(context.Background(), websocket.MessageText, []byte(`{"type":"changed","changed":{"generation":1}}`)) == nil {
-				time.Sleep(200 * time.Millisecond) // of the test: the device takes its time
+				<-time.After(200 * time.Millisecond) // of the test: the device takes its time
 			}
 		})
 		at := r.snapshots(2*time.Minute, whole)
@@ -240,7 +240,7 @@ func TestIncompleteConfigurations(t *testing.T) {
 // and answers nothing at the end of its time.
 func TestNodesThatDoNotAnswer(t *testing.T) {
 	inTime(t, func(r *rig) {
-		time.Sleep(2 * time.Minute)
+		<-time.After(2 * time.Minute)
 		if why := r.fold.why(); !strings.Contains(why, "ping") && !strings.Contains(why, "read a message") {
 			t.Errorf("a node that reads nothing: %q", why)
 		}

@@ -214,6 +214,7 @@ func actual(o *nodesdk.Object) drift.Actual {
 
 // snapshot asks for the configuration and hands it over.
 func (l *link) snapshot(ctx context.Context) error {
+	reported := l.dirty
 	l.dirty = false
 	a, err := l.request(ctx, &nodesdk.Request{Snapshot: &nodesdk.SnapshotRequest{}}, l.h.limits.Snapshot)
 	if err != nil {
@@ -232,7 +233,10 @@ func (l *link) snapshot(ctx context.Context) error {
 		l.h.log.Warn("the configuration of a node is not in the log; it is read again", "node", l.node, "err", err)
 	}
 	now := time.Now()
-	l.reread, l.asked, l.noOwn = now.Add(l.rereadIn()), now.Add(leastPause), now.Add(leastPause)
+	l.reread, l.asked = now.Add(l.rereadIn()), now.Add(leastPause)
+	if reported { // a change right after a push is read at once
+		l.noOwn = now.Add(leastPause)
+	}
 	if !in.Complete || err != nil {
 		l.asked, l.noOwn, l.dirty = now.Add(longPause), now.Add(longPause), true
 	}

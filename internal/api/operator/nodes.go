@@ -112,7 +112,7 @@ func (c *Client) Node(ctx context.Context, name string) (n drift.NodeDetail, err
 
 // ReconcileNode has a node be read and compared now.
 func (c *Client) ReconcileNode(ctx context.Context, name string) error {
-	return c.operateNode(ctx, "reconcile", name, "")
+	return c.operateNode(ctx, "reconcile", name, "asked for by command")
 }
 
 // DismissAdoption makes each object that waits to be adopted an episode of drift.

@@ -12,6 +12,7 @@ import (
 	"github.com/steadyfleet/steady/internal/drivers/caddy"
 	"github.com/steadyfleet/steady/internal/drivers/file"
 	"github.com/steadyfleet/steady/internal/drivers/janus"
+	"github.com/steadyfleet/steady/internal/drivers/toxiproxy"
 	"github.com/steadyfleet/steady/nodesdk"
 )
 
@@ -43,6 +44,18 @@ var drivers = []driver{
 		{"url", "of its admin API, also unix:///path (default: http://127.0.0.1:2019)"},
 		{"command", "Caddy's program, which validates (default: caddy)"},
 	}, openCaddy},
+	{"toxiproxy", "Toxiproxy: a proxy is a leg of a tunnel", []option{{"url", "of its API, as http://127.0.0.1:8474"}}, opened(toxiproxy.Open)},
+}
+
+// opened has the errors of a driver that reads its options itself be those of the command.
+func opened(open func(map[string]string) (nodesdk.Driver, []nodesdk.Collection, error)) func(values) (nodesdk.Driver, []nodesdk.Collection, error) {
+	return func(v values) (nodesdk.Driver, []nodesdk.Collection, error) {
+		d, collections, err := open(v)
+		if err != nil {
+			return nil, nil, exit.Bad(err)
+		}
+		return d, collections, nil
+	}
 }
 
 // ruleOptions say what is no difference in the configuration of any program; see collection.

@@ -26,6 +26,7 @@ type Log struct {
 	outcomes   map[string]host.Phase // of grants: Converged or Reverted, once
 	forgets    bool
 	given      map[string][]string // grants of each host, in order
+	nodes      map[string]*auditedNode
 }
 
 // remembered is how many grants of each host a snapshot has.
@@ -64,7 +65,7 @@ func (l *Log) Stops(e event.Entry, ev event.Event) digest.Digest {
 // NewLog returns a checker that has seen nothing yet.
 func NewLog(docs oracle.Documents) *Log {
 	return &Log{Facts: oracle.New(docs), docs: docs, gaps: map[string]bool{}, suspects: map[string]bool{}, grants: map[string]*oracle.Grant{},
-		outcomes: map[string]host.Phase{}, given: map[string][]string{}}
+		outcomes: map[string]host.Phase{}, given: map[string][]string{}, nodes: map[string]*auditedNode{}}
 }
 
 // Observe takes the next committed entry and returns what it violates.
@@ -89,6 +90,8 @@ func (l *Log) ObserveEvent(seq uint64, e event.Entry, ev event.Event) []Violatio
 	}
 	if step, is := ev.(event.HostStepped); is {
 		l.step(e, step)
+	} else if of, is := ev.(event.OfNodes); is {
+		l.nodeEvent(e, of)
 	} else {
 		l.fleetEvent(e, ev)
 		l.hostEvent(e, ev)

@@ -18,6 +18,7 @@ type saved struct {
 	Suspects   map[string]bool
 	Grants     []savedGrant // of each host in order
 	Facts      json.RawMessage
+	Nodes      map[string]*auditedNode `json:",omitempty"`
 }
 
 type savedGrant struct {
@@ -28,7 +29,7 @@ type savedGrant struct {
 // Snapshot encodes all that is known of the events so far, with the last grants of each
 // host, as Forget has it. The same events give the same bytes.
 func (l *Log) Snapshot() (json.RawMessage, error) {
-	out := saved{Seq: l.seq, Checkpoint: l.checkpoint, Gaps: l.gaps, Suspects: l.suspects}
+	out := saved{Seq: l.seq, Checkpoint: l.checkpoint, Gaps: l.gaps, Suspects: l.suspects, Nodes: l.nodes}
 	for _, name := range slices.Sorted(maps.Keys(l.given)) {
 		for _, id := range l.lastOf(name) {
 			if g := l.grants[id]; g != nil {
@@ -57,6 +58,12 @@ func Restore(raw []byte, docs oracle.Documents) (*Log, error) {
 	l.Facts, l.seq, l.checkpoint = facts, in.Seq, in.Checkpoint
 	maps.Copy(l.gaps, in.Gaps)
 	maps.Copy(l.suspects, in.Suspects)
+	for name, n := range in.Nodes { // order-free: each by itself
+		if n.Episodes == nil {
+			n.Episodes = map[string]string{}
+		}
+		l.nodes[name] = n
+	}
 	for i := range in.Grants {
 		g := &in.Grants[i].Grant
 		if open := l.Host(g.Host).Grant; open != nil && open.ID == g.ID {

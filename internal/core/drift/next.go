@@ -6,6 +6,7 @@ import (
 
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/nodeconfig"
 )
 
 // Next decides what is due by time, and folds that: pushes that are tried again, ghosts, what
@@ -63,7 +64,7 @@ func (s *State) ends(r legRef, now clock.Instant) event.OfNodes {
 		}
 		return event.ConfigPurged{Object: event.Object{Kind: o.Kind, Name: o.Name}}
 	}
-	if at := s.ghostAt(o, d.Node, l); at.Reached(now) {
+	if at := s.ghostAt(o, d, l); at.Reached(now) {
 		return event.GhostCleanup{SyncOf: o.sync(d), Error: l.Error, FailedSince: l.FailedSince, RestoreUntil: now.Add(BinFor)}
 	}
 	return nil
@@ -71,9 +72,9 @@ func (s *State) ends(r legRef, now clock.Instant) event.OfNodes {
 
 // ghostAt is when a leg becomes a ghost unless something changes; zero is never: it was
 // acknowledged once, its node has such an object, or is not online.
-func (s *State) ghostAt(o *Object, node string, l *Leg) clock.Instant {
-	n := s.Nodes[node]
-	if o.Removed || l.BinnedUntil != 0 || l.Status != Failed || l.Acked != nil || !l.Absent || n == nil || !n.Online || n.Paused != nil {
+func (s *State) ghostAt(o *Object, d *nodeconfig.Leg, l *Leg) clock.Instant {
+	n := s.Nodes[d.Node]
+	if o.Removed || l.BinnedUntil != 0 || l.Status != Failed || l.Acked != nil || !l.Absent || n == nil || !n.Online || n.Compare || n.Paused != nil || n.Episodes[Key(o.Kind, d.ID)] != nil {
 		return 0
 	}
 	return max(l.FailedSince, n.Since).Add(GhostAfter)
@@ -83,8 +84,8 @@ func (s *State) ghostAt(o *Object, node string, l *Leg) clock.Instant {
 func (s *State) schedule(name string, now clock.Instant) {
 	var at clock.Instant
 	for _, r := range s.legs[name] { // order-free: the earliest of all
-		o, _, l := s.leg(r)
-		for _, t := range []clock.Instant{l.BinnedUntil, s.ghostAt(o, name, l), l.RetryAt} {
+		o, d, l := s.leg(r)
+		for _, t := range []clock.Instant{l.BinnedUntil, s.ghostAt(o, d, l), l.RetryAt} {
 			if t > now {
 				at = clock.Earliest(at, t)
 			}

@@ -8,7 +8,6 @@ package drift
 
 import (
 	"encoding/json"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -242,11 +241,10 @@ const MaxResolutions = 200
 
 // Times (seed 000 and section 5.7 of the design).
 const (
-	RetryEvery  = 30 * clock.Second
-	MaxBackoff  = 10 * clock.Minute
-	GhostAfter  = 5 * clock.Minute
-	BinFor      = 7 * clock.Day
-	QuietBefore = 5 * clock.Second // a comparison, after a push of unknown outcome
+	RetryEvery = 30 * clock.Second
+	MaxBackoff = 10 * clock.Minute
+	GhostAfter = 5 * clock.Minute
+	BinFor     = 7 * clock.Day
 )
 
 // New returns the state before the first event.
@@ -384,27 +382,6 @@ func (s *State) Episode(id string) *Episode {
 		}
 	}
 	return nil
-}
-
-// Refusal says why nothing was decided, and what would change that.
-type Refusal struct {
-	Code    string
-	Message string
-}
-
-func (r *Refusal) Error() string { return r.Message }
-
-// Codes of a Refusal.
-const (
-	CodeUnknown   = "unknown"   // there is no such thing
-	CodeInvalid   = "invalid"   // whatever the state is
-	CodeConflict  = "conflict"  // it does not fit the state
-	CodeForbidden = "forbidden" // of the identity of nodes
-	CodePort      = "port-conflict"
-)
-
-func refuse(code, format string, args ...any) error {
-	return &Refusal{code, fmt.Sprintf(format, args...)}
 }
 
 // NamesIn lists the nodes that an entry, which was folded, may make a difference for.

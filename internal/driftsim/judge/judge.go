@@ -42,6 +42,8 @@ type node struct {
 	settled                               map[Place]bool   // of those, what an operator decided about
 	adoption                              map[Place]bool
 	sent                                  map[uint64]flight
+	has                                   map[Place]string // by the newest complete snapshot
+	closed                                map[Place]string // kinds of drift that closed in this commit
 }
 
 // flight is an operation as the log has it.
@@ -59,6 +61,7 @@ type known struct {
 	etag     string
 	observed string
 	guessed  bool // what the device made of it
+	desired  string
 }
 
 // object is what an operator wants, or wants gone.
@@ -83,19 +86,21 @@ type Judge struct {
 	acked   map[Place]*known
 	decided map[Place]string // ETag that an operator decided to replace
 	owed    map[Place]bool   // that are to be deleted although no object names them
+	doubt   map[Place]bool   // that may be to be deleted
 	unsure  map[Place]bool   // that may be there although nothing is acknowledged
 	rules   map[string]event.DriftIgnored
 	opened  map[string]bool // names of episodes
 
 	snapshot *Seen
 	missing  []Place // found missing since the newest snapshot
+	expects  int     // objects, when it came
 	resync   bool    // a comparison was concluded since
 }
 
 // New returns a judge; normal is how devices spell a config.
 func New(normal func(json.RawMessage) json.RawMessage) *Judge {
 	return &Judge{normal: normal, nodes: map[string]*node{}, objects: map[string]*object{}, acked: map[Place]*known{}, decided: map[Place]string{},
-		owed: map[Place]bool{}, unsure: map[Place]bool{}, rules: map[string]event.DriftIgnored{}, opened: map[string]bool{}}
+		owed: map[Place]bool{}, doubt: map[Place]bool{}, unsure: map[Place]bool{}, rules: map[string]event.DriftIgnored{}, opened: map[string]bool{}}
 }
 
 // Violate notes a rule that was broken.
@@ -106,7 +111,7 @@ func (j *Judge) Violate(invariant, format string, args ...any) {
 func (j *Judge) node(name string) *node {
 	n := j.nodes[name]
 	if n == nil {
-		n = &node{episodes: map[Place]string{}, drift: map[Place]string{}, settled: map[Place]bool{}, adoption: map[Place]bool{}, sent: map[uint64]flight{}}
+		n = &node{episodes: map[Place]string{}, drift: map[Place]string{}, settled: map[Place]bool{}, adoption: map[Place]bool{}, sent: map[uint64]flight{}, closed: map[Place]string{}}
 		j.nodes[name] = n
 	}
 	return n
@@ -123,12 +128,20 @@ func (j *Judge) Applied(name, kind, id, etag string, op uint64) {
 }
 
 // Snapshot is called before the server is given one.
-func (j *Judge) Snapshot(s Seen) { j.snapshot, j.missing, j.resync = &s, nil, false }
+func (j *Judge) Snapshot(s Seen) {
+	j.snapshot, j.missing, j.resync, j.expects = &s, nil, false, j.expected(s.Node)
+	if n := j.node(s.Node); s.Complete && n.session == s.Session && n.flight == nil {
+		n.has = s.Objects
+	}
+}
 
 // Committed is called when all that was decided together is in the log.
 func (j *Judge) Committed() {
 	s := j.snapshot
 	j.snapshot = nil
+	for _, n := range j.nodes { // order-free: each by itself
+		clear(n.closed)
+	}
 	if s == nil {
 		return
 	}
@@ -207,6 +220,8 @@ func (j *Judge) ofNode(at clock.Instant, ev event.OfNodes) {
 		if ev.Op > n.op {
 			n.op = ev.Op
 			n.paused = "must be ahead"
+		} else if n.paused == "" && n.instance != "" && n.instance != ev.Instance && j.expected(ev.Node) > 0 {
+			n.paused = "must be rebuilt"
 		}
 		n.instance = ev.Instance
 	case event.NodeDisconnected:
@@ -220,7 +235,7 @@ func (j *Judge) ofNode(at clock.Instant, ev event.OfNodes) {
 		if ev.Actor == "server" && n.paused != "emptied" {
 			j.Violate("S51", "node %s goes on by itself after %q", ev.Node, n.paused)
 		}
-		n.paused, n.resumed, n.compared = "", true, false
+		n.paused, n.resumed, n.compared = "", ev.Actor != "server", false
 		for p := range j.acked { // order-free: each by itself
 			if ev.Push && p.Node == ev.Node && !j.deleting(p) {
 				delete(j.acked, p)
@@ -229,7 +244,7 @@ func (j *Judge) ofNode(at clock.Instant, ev event.OfNodes) {
 		}
 	case event.NodeRetired:
 		*n = node{registered: n.registered, retired: true, session: n.session, op: n.op, since: at, instance: n.instance,
-			episodes: map[Place]string{}, drift: map[Place]string{}, settled: map[Place]bool{}, adoption: map[Place]bool{}, sent: n.sent}
+			episodes: map[Place]string{}, drift: map[Place]string{}, settled: map[Place]bool{}, adoption: map[Place]bool{}, sent: n.sent, closed: map[Place]string{}}
 		j.forget(ev.Node)
 	case event.SyncCompleted:
 		n.compared, n.resumed, j.resync = true, false, true
@@ -253,7 +268,7 @@ func (j *Judge) forget(name string) {
 			delete(j.acked, p)
 		}
 	}
-	for _, m := range []map[Place]bool{j.owed, j.unsure} {
+	for _, m := range []map[Place]bool{j.owed, j.doubt, j.unsure} {
 		for p := range m { // order-free: each by itself
 			if p.Node == name {
 				delete(m, p)

@@ -31,6 +31,14 @@ func (j *Judge) owner(p Place) (found *object) {
 	return found
 }
 
+// nameOf is what rules call what is at a place.
+func nameOf(o *object, p Place) string {
+	if o == nil {
+		return p.ID
+	}
+	return o.name
+}
+
 // deleting reports whether a place is one that is to be deleted.
 func (j *Judge) deleting(p Place) bool {
 	if o := j.owner(p); o != nil {
@@ -43,7 +51,7 @@ func (j *Judge) set(ev event.ConfigSet) {
 	key := ev.Kind + "/" + ev.Name
 	old := j.objects[key]
 	o := &object{kind: ev.Kind, name: ev.Name, version: ev.Version, def: ev.Definition, gone: map[string]bool{}, maybe: map[string]bool{}, binned: map[string]clock.Instant{}}
-	if old != nil && ev.Version <= old.version && len(old.maybe) == 0 {
+	if old != nil && !old.removed && ev.Version <= old.version {
 		j.Violate("S45", "version %d of %s follows %d", ev.Version, key, old.version)
 	}
 	delete(j.objects, key)
@@ -58,6 +66,7 @@ func (j *Judge) set(ev event.ConfigSet) {
 		}
 		j.based(ev, old, o, l)
 		delete(j.owed, p)
+		delete(j.doubt, p)
 	}
 	if old != nil {
 		for i := range old.def.Legs {
@@ -99,19 +108,22 @@ func (j *Judge) based(ev event.ConfigSet, old, o *object, l *nodeconfig.Leg) {
 		return
 	}
 	config := string(o.def.Config(l))
-	if f := j.node(p.Node).flight; f != nil && f.place == p && old != nil && old.at(p) != nil {
+	var was *nodeconfig.Leg
+	if old != nil && len(old.maybe)+len(old.gone) < len(old.def.Legs) {
+		was = old.at(p)
+	}
+	if f := j.node(p.Node).flight; f != nil && f.place == p && was != nil && !old.maybe[was.Role] {
 		return
 	}
-	if old != nil {
-		if was := old.at(p); was != nil && string(old.def.Config(was)) == config {
-			if _, decided := j.decided[p]; j.acked[p] != nil && j.acked[p].version == old.version && !old.removed && !decided {
-				k := j.acked[p]
-				k.version = o.version
-			}
-			return
+	if was != nil && string(old.def.Config(was)) == config {
+		_, decided := j.decided[p]
+		if k := j.acked[p]; k != nil && k.version == old.version && !old.removed && !decided {
+			k.version = o.version
 		}
+		return
 	}
 	delete(j.acked, p)
+	delete(j.decided, p)
 	if ev.Base == event.BaseDefined {
 		j.acked[p] = &known{version: o.version, guessed: true}
 	} else {
@@ -148,10 +160,14 @@ func (j *Judge) drop(o *object) {
 	delete(j.objects, o.kind+"/"+o.name)
 	for i := range o.def.Legs {
 		p := o.place(&o.def.Legs[i])
-		if n := j.node(p.Node); n.flight != nil && n.flight.place == p {
+		if n := j.node(p.Node); n.flight != nil && n.flight.place == p && n.flight.object == o.kind+"/"+o.name {
 			n.flight = nil
 		}
-		if !j.owed[p] {
+		if j.owed[p] && o.maybe[o.def.Legs[i].Role] {
+			delete(j.owed, p)
+			delete(j.unsure, p)
+			j.doubt[p] = true
+		} else if !j.owed[p] {
 			delete(j.acked, p)
 			delete(j.decided, p)
 			delete(j.unsure, p)
@@ -189,6 +205,8 @@ func (j *Judge) ghost(at clock.Instant, ev event.GhostCleanup) {
 		j.Violate("S52", "%v became a ghost, and was acknowledged", p)
 	case !n.online || n.paused != "" || at < n.since.Add(5*clock.Minute) || at < ev.FailedSince.Add(5*clock.Minute):
 		j.Violate("S52", "%v became a ghost at %s: online %v since %s, failed since %s", p, at, n.online, n.since, ev.FailedSince)
+	case n.has[p] != "":
+		j.Violate("S52", "%v became a ghost, and its node has such an object", p)
 	case ev.RestoreUntil != at.Add(7*clock.Day):
 		j.Violate("S52", "%v can be restored until %s", p, ev.RestoreUntil)
 	}

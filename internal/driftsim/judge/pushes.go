@@ -67,7 +67,7 @@ func (j *Judge) matches(ev event.PushStarted, p Place) {
 
 func (j *Judge) inOrder(ev event.PushStarted, p Place, o *object) {
 	if o == nil {
-		if !j.owed[p] || !ev.Delete {
+		if !j.owed[p] && !j.doubt[p] || !ev.Delete {
 			j.Violate("S45", "operation %d on %v is of no object", ev.Op, p)
 		}
 		return
@@ -102,7 +102,11 @@ func (j *Judge) succeeded(ev event.PushSucceeded) {
 	delete(j.decided, p)
 	delete(j.unsure, p)
 	if !ev.Delete {
-		j.acked[p] = &known{ev.Version, ev.ETag, string(ev.Observed), ev.ReadBack || len(ev.Observed) == 0}
+		k := &known{version: ev.Version, etag: ev.ETag, observed: string(ev.Observed), guessed: ev.ReadBack || len(ev.Observed) == 0}
+		if o != nil && o.at(p) != nil && o.version == ev.Version {
+			k.desired = string(o.def.Config(o.at(p)))
+		}
+		j.acked[p] = k
 		return
 	}
 	if s := j.snapshot; s != nil && s.Node == ev.Node && s.Op < ev.Op {
@@ -127,7 +131,17 @@ func (j *Judge) failed(ev event.PushFailed) {
 		j.Violate("S47", "operation %d of %s failed, and was not on its way", ev.Op, ev.Node)
 		return
 	}
-	if k := j.acked[n.flight.place]; k != nil && ev.Conflict && ev.ETag != "" {
+	p := n.flight.place
+	if s := j.snapshot; s != nil && s.Node == ev.Node && s.Op >= ev.Op {
+		j.Violate("S45", "operation %d of %s is said to have failed, and the node applied it", ev.Op, ev.Node)
+	}
+	if ev.Absent {
+		delete(n.has, p)
+	}
+	if k := j.acked[p]; k != nil && ev.Conflict && ev.ETag != "" {
+		if o := j.owner(p); !k.guessed && !j.same(p, nameOf(o, p), k.observed, string(ev.Observed)) && !j.same(p, nameOf(o, p), k.desired, string(ev.Observed)) && (o == nil || !j.asObserved(p, o, o.at(p), string(ev.Observed), k.observed)) {
+			j.Violate("S44", "%v has %s instead of %s, and that is said to be of no importance", p, ev.Observed, k.observed)
+		}
 		k.etag, k.observed = ev.ETag, string(ev.Observed)
 	}
 	n.flight = nil
@@ -148,12 +162,15 @@ func (j *Judge) open(of event.SyncOf, d event.Drifted, drift string) {
 	}
 	if drift == "missing" {
 		j.missing = append(j.missing, p)
-		if s := j.snapshot; s != nil && len(s.Objects) == 0 && j.expected(of.Node) > 1 && !n.resumed {
+		if s := j.snapshot; s != nil && len(s.Objects) == 0 && j.expects > 1 && !n.resumed {
 			j.Violate("S48", "%v is missing by an empty snapshot", p)
 		}
 		if s := j.snapshot; s != nil && s.Instance != n.instance {
 			j.Violate("S48", "%v is missing on another instance", p)
 		}
+	}
+	if n.closed[p] == drift {
+		j.Violate("S46", "episode %s of %v opens as another one closes", d.Episode, p)
 	}
 	j.opened[d.Episode] = true
 	n.episodes[p], n.drift[p] = d.Episode, drift
@@ -185,6 +202,7 @@ func (j *Judge) closed(ev event.DriftClosed) {
 	n := j.node(ev.Node)
 	for p, id := range n.episodes { // order-free: names are unique
 		if id == ev.Episode {
+			n.closed[p] = n.drift[p]
 			delete(n.episodes, p)
 			delete(n.drift, p)
 			delete(j.decided, p)
@@ -208,6 +226,7 @@ func (j *Judge) resolved(ev event.DriftResolved) {
 			j.owed[p] = true
 		}
 	case "ingest":
+		delete(j.decided, p)
 		if k := j.acked[p]; k != nil {
 			k.etag, k.observed, k.guessed = ev.ETag, string(ev.Actual), false
 		}

@@ -32,6 +32,45 @@ func (j *Judge) plain(p Place, name, config string) string {
 	return string(j.normal(out))
 }
 
+// asObserved reports whether a device has what is wanted, and of what nobody asked for nothing
+// that it did not have right after it was pushed.
+func (j *Judge) asObserved(p Place, o *object, l *nodeconfig.Leg, has, observed string) bool {
+	asked := members(string(o.def.Config(l)))
+	want, now, then := members(j.plain(p, o.name, string(o.def.Config(l)))), members(j.plain(p, o.name, has)), members(j.plain(p, o.name, observed))
+	for f, v := range now { // order-free: all of them count
+		if v != then[f] && (v != want[f] || asked[f] == "") && (observed != "" || asked[f] != "") {
+			return false
+		}
+	}
+	for f := range then { // order-free: all of them count
+		if now[f] == "" {
+			return false
+		}
+	}
+	return true
+}
+
+// members are the values of a config by name, and of a set by its elements, as text.
+func members(config string) map[string]string {
+	var m map[string]json.RawMessage
+	_ = json.Unmarshal([]byte(config), &m)
+	out := map[string]string{}
+	for f, v := range m { // order-free: each by itself
+		var set []struct {
+			ID json.Number `json:"id"`
+		}
+		var elements []json.RawMessage
+		if json.Unmarshal(v, &set) == nil && json.Unmarshal(v, &elements) == nil {
+			for i, e := range elements {
+				out[f+"/"+string(set[i].ID)] = string(e)
+			}
+			continue
+		}
+		out[f] = string(v)
+	}
+	return out
+}
+
 func covers(r event.DriftIgnored, p Place, name string) bool {
 	return (r.Node == "" || r.Node == p.Node) && (r.Kind == "" || r.Kind == p.Kind) && (r.Name == "" || r.Name == name)
 }
@@ -49,8 +88,9 @@ func (j *Judge) ignored(p Place, name string) bool {
 const Forgotten = "there is no such object"
 
 // Rest judges when nothing happens any more: devices is what each has, waits says in the
-// server's words why a leg is not pushed. In the end nothing waits for an operator.
-func (j *Judge) Rest(devices map[Place]string, waits func(object, role string) string, end bool) {
+// server's words why a leg is not pushed, deletes whether the server is to delete what no object
+// names any more. In the end nothing waits for an operator.
+func (j *Judge) Rest(devices map[Place]string, waits func(object, role string) string, deletes func(Place) bool, end bool) {
 	for _, key := range slices.Sorted(maps.Keys(j.objects)) {
 		o := j.objects[key]
 		for role := range o.maybe { // order-free: each by itself
@@ -73,10 +113,11 @@ func (j *Judge) Rest(devices map[Place]string, waits func(object, role string) s
 	for _, p := range slices.SortedFunc(maps.Keys(devices), order) {
 		n := j.node(p.Node)
 		o := j.owner(p)
+		if o == nil && j.owed[p] && n.registered && !n.retired && !deletes(p) {
+			j.Violate("S50", "%v was to be deleted, is there, and the server has forgotten it", p)
+		}
 		switch {
 		case !n.registered || n.retired || !n.online || n.paused != "" || n.adoption[p] && !end || n.episodes[p] != "" && !end:
-		case o == nil && n.episodes[p] == "" && j.owed[p]:
-			j.Violate("S50", "%v was to be deleted, is there, and nothing says so", p)
 		case o == nil && (n.episodes[p] == "" || end) && !j.ignored(p, p.ID):
 			j.Violate("S46", "%v is there, and nobody knows it: episode %q", p, n.episodes[p])
 		}
@@ -116,14 +157,15 @@ func (j *Judge) restOfLeg(devices map[Place]string, o *object, l *nodeconfig.Leg
 		}
 		return
 	}
-	landed := there && (j.same(p, o.name, has, string(o.def.Config(l))) || k != nil && k.version == o.version && j.same(p, o.name, has, k.observed))
+	exact := there && k != nil && !k.guessed && k.version == o.version && j.same(p, o.name, has, k.observed)
+	landed := there && (j.same(p, o.name, has, string(o.def.Config(l))) || k != nil && k.version == o.version && j.asObserved(p, o, l, has, k.observed))
 	switch {
 	case code != "" && !lasting(code, end):
 		j.Violate("S45", "leg %s of %s waits at rest: %s", l.Role, o.name, code)
 	case code != "":
 	case !landed && (n.episodes[p] == "" || end) && !j.ignored(p, o.name):
 		j.Violate("S45", "leg %s of %s is not on its node as wanted, and nothing says so: there is %s, wanted %s, episode %q", l.Role, o.name, has, o.def.Config(l), n.episodes[p])
-	case landed && n.episodes[p] != "" && (k == nil || !k.guessed):
+	case (exact || landed && k == nil) && n.episodes[p] != "":
 		j.Violate("S46", "episode %s of %v is open, and it is as wanted", n.episodes[p], p)
 	}
 }
@@ -136,6 +178,9 @@ func (j *Judge) restOfTombstone(devices map[Place]string, o *object, l *nodeconf
 	}
 	_, there := devices[p]
 	switch {
+	case code == Forgotten && there:
+		j.Violate("S50", "leg %s of %s was removed, is on its node, and the server has forgotten it", l.Role, o.name)
+	case code == Forgotten:
 	case code != "" && !lasting(code, end):
 		j.Violate("S45", "leg %s of %s, which is removed, waits at rest: %s", l.Role, o.name, code)
 	case code == "" && there:
