@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/steadyfleet/steady/internal/core/nodeconfig"
+	"github.com/steadyfleet/steady/internal/drivers/base"
 	"github.com/steadyfleet/steady/nodesdk"
 )
 
@@ -137,7 +138,7 @@ func (d *Driver) readAmongAll(ctx context.Context, it nodesdk.Item) (nodesdk.Ite
 // no ETag of a path with a space.
 func pathOf(id string) (string, error) {
 	if strings.ContainsAny(id, "/ ") || id == "." || id == ".." || id == "..." {
-		return "", &nodesdk.InvalidError{Code: "invalid", Problems: []nodesdk.Problem{{Message: fmt.Sprintf("Caddy's API cannot address a server of the name %q", id)}}}
+		return "", base.Invalid("", "Caddy's API cannot address a server of the name %q", id)
 	}
 	return root + strings.Join(place, "/") + "/" + url.PathEscape(id), nil
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/steadyfleet/steady/internal/core/nodeconfig"
+	"github.com/steadyfleet/steady/internal/drivers/base"
 	"github.com/steadyfleet/steady/nodesdk"
 )
 
@@ -21,7 +22,11 @@ func (d *Driver) Apply(ctx context.Context, op nodesdk.Op) error {
 	if err != nil {
 		return err
 	}
-	if moved, err := d.moved(now, op); err != nil || moved {
+	have, err := now.itemOrNone()
+	if err != nil {
+		return err
+	}
+	if moved, err := base.Moved(d, have, op.Was); err != nil || moved {
 		return errors.Join(err, nodesdk.ErrConflict)
 	}
 	if now == nil && op.Delete {
@@ -33,10 +38,9 @@ func (d *Driver) Apply(ctx context.Context, op nodesdk.Op) error {
 	if op.Delete {
 		return d.destroy(ctx, now, c)
 	}
-	v, err := nodeconfig.Decode(op.Config)
-	config, is := v.(map[string]any)
-	if err != nil || !is {
-		return &nodesdk.InvalidError{Problems: []nodesdk.Problem{{Message: "the config is no object"}}}
+	config, err := base.Object(op.Config)
+	if err != nil {
+		return err
 	}
 	want := normal(op.ID, config)
 	keepPorts(want, now)
@@ -50,23 +54,6 @@ func (d *Driver) Apply(ctx context.Context, op nodesdk.Op) error {
 		return &nodesdk.InvalidError{Code: "port-in-use", Problems: p}
 	}
 	return d.replace(ctx, op.ID, now, want, c)
-}
-
-// moved reports whether the mountpoint is another one than that which was read before.
-func (d *Driver) moved(now *mountpoint, op nodesdk.Op) (bool, error) {
-	if (now == nil) != (op.Was == nil) {
-		return true, nil
-	}
-	if now == nil {
-		return false, nil
-	}
-	it, err := now.item()
-	if err != nil {
-		return false, err
-	}
-	have, errHave := nodeconfig.Canonical(d.Normalize(it).Config)
-	was, errWas := nodeconfig.Canonical(d.Normalize(*op.Was).Config)
-	return string(have) != string(was), errors.Join(errHave, errWas)
 }
 
 // mayWrite refuses a change while the file has edits of other mountpoints that Janus did not
@@ -261,7 +248,7 @@ func (d *Driver) create(ctx context.Context, name string, want map[string]any, c
 	}
 	if !c.stringIDs {
 		if n, err := strconv.ParseUint(id, 10, 64); err != nil || n == 0 || strconv.FormatUint(n, 10) != id {
-			return &nodesdk.InvalidError{Code: "invalid", Problems: []nodesdk.Problem{{Field: "id", Message: "expected a number above zero: this Janus has no string_ids"}}}
+			return base.Invalid("id", "expected a number above zero: this Janus has no string_ids")
 		}
 	}
 	answer, err := d.api.request(ctx, req)
@@ -349,7 +336,7 @@ func mediaProblems(has, want any) (out []nodesdk.Problem) {
 func refusal(err error) error {
 	var e *apiError
 	if errors.As(err, &e) && (e.code == cannotCreate || e.code == 453 || e.code == 454) {
-		return &nodesdk.InvalidError{Code: "invalid", Problems: []nodesdk.Problem{{Message: e.reason}}}
+		return base.Invalid("", "%s", e.reason)
 	}
 	return err
 }

@@ -1,15 +1,15 @@
 package janus
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
+	"slices"
 	"sync"
-	"time"
+
+	"github.com/steadyfleet/steady/internal/drivers/base"
 )
 
 // Error codes of the core and of the plugin.
@@ -20,11 +20,7 @@ const (
 	cannotCreate = 456
 )
 
-const (
-	plugin     = "janus.plugin.streaming"
-	maxAnswer  = 16 << 20
-	apiTimeout = 15 * time.Second
-)
+const plugin = "janus.plugin.streaming"
 
 // apiError is an error that Janus answers with.
 type apiError struct {
@@ -42,18 +38,18 @@ func hasCode(err error, code int) bool {
 // client speaks Janus' HTTP API. Janus forgets a session that is idle for a minute: then
 // another one is opened.
 type client struct {
-	url    string
+	http   *base.HTTP
 	secret func() string // of the API; empty if Janus wants none
 	// lost is called when Janus has forgotten the session, as it does when it starts.
 	lost func()
-	http *http.Client
 
 	mu     sync.Mutex
-	handle string // path of the session and of its handle, empty if there is none
+	handle []string // path of the session and of its handle, empty if there is none
 }
 
-func newClient(url string, secret func() string, lost func()) *client {
-	return &client{url: url, secret: secret, lost: lost, http: &http.Client{Timeout: apiTimeout, Transport: &http.Transport{MaxIdleConnsPerHost: 2}}}
+func newClient(url string, secret func() string, lost func()) (*client, error) {
+	http, err := base.NewHTTP(base.Options{URL: url})
+	return &client{http: http, secret: secret, lost: lost}, err
 }
 
 // request sends a request to the streaming plugin, and returns the plugin's answer.
@@ -83,60 +79,41 @@ func (c *client) request(ctx context.Context, body map[string]any) (map[string]a
 }
 
 // open returns the path of a handle of the plugin.
-func (c *client) open(ctx context.Context) (string, error) {
+func (c *client) open(ctx context.Context) ([]string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.handle != "" {
+	if c.handle != nil {
 		return c.handle, nil
 	}
-	path := ""
+	var path []string
 	for _, m := range []map[string]any{{"janus": "create"}, {"janus": "attach", "plugin": plugin}} {
 		answer, err := c.post(ctx, path, m)
 		if err != nil {
-			return "", err
+			return nil, err
 		}
-		path += "/" + fmt.Sprint(member(answer, "data")["id"])
+		path = append(path, fmt.Sprint(member(answer, "data")["id"]))
 	}
 	c.handle = path
 	return path, nil
 }
 
-func (c *client) forget(path string) {
+func (c *client) forget(path []string) {
 	c.mu.Lock()
-	if c.handle == path {
-		c.handle = ""
+	if slices.Equal(c.handle, path) {
+		c.handle = nil
 	}
 	c.mu.Unlock()
 	c.lost()
 }
 
-func (c *client) post(ctx context.Context, path string, m map[string]any) (map[string]any, error) {
+func (c *client) post(ctx context.Context, path []string, m map[string]any) (map[string]any, error) {
 	m["transaction"] = "steady"
 	if s := c.secret(); s != "" {
 		m["apisecret"] = s
 	}
-	raw, err := json.Marshal(m)
-	if err != nil {
-		return nil, fmt.Errorf("janus: %w", err)
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url+path, bytes.NewReader(raw))
-	if err != nil {
-		return nil, fmt.Errorf("janus: %w", err)
-	}
-	resp, err := c.http.Do(req)
-	if err != nil {
-		return nil, fmt.Errorf("janus does not answer: %w", err)
-	}
-	defer resp.Body.Close()
-	raw, err = io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
-	if err != nil {
-		return nil, fmt.Errorf("janus does not answer: %w", err)
-	}
 	var answer map[string]any
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	dec.UseNumber() // ids have up to 64 bits
-	if err := dec.Decode(&answer); err != nil || answer == nil || resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("janus answered with status %d and no JSON object that can be read: is %s its address?", resp.StatusCode, c.url)
+	if err := c.http.Do(ctx, http.MethodPost, path, m, &answer); err != nil {
+		return nil, fmt.Errorf("janus: %w", err)
 	}
 	if answer["janus"] == "error" {
 		e := member(answer, "error")

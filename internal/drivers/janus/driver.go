@@ -6,10 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/url"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -60,14 +58,11 @@ func New(o Options) (*Driver, error) {
 	if o.ConfigDir == "" {
 		o.ConfigDir = "/etc/janus"
 	}
-	u, err := url.Parse(o.URL)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return nil, fmt.Errorf("the address of Janus %q: expected http://host:port/janus", o.URL)
-	}
 	d := &Driver{o: o, file: &configFile{path: filepath.Join(o.ConfigDir, plugin+".jcfg")},
 		answers: map[string]answer{}, secrets: map[string]string{}, plain: map[string]string{}, ids: map[string]string{}, media: map[string]map[string]seen{}}
-	d.api = newClient(strings.TrimSuffix(o.URL, "/"), func() string { return apiSecret(o.ConfigDir) }, d.restarted)
-	return d, nil
+	var err error
+	d.api, err = newClient(o.URL, func() string { return apiSecret(o.ConfigDir) }, d.restarted)
+	return d, err
 }
 
 // mountpoint is one with what Janus runs and what its file has; nil where it has none.
@@ -181,4 +176,13 @@ func (m *mountpoint) item() (nodesdk.Item, error) {
 		return nodesdk.Item{}, fmt.Errorf("mountpoint %s: %w", m.name, err)
 	}
 	return nodesdk.Item{Kind: nodeconfig.Flow, ID: m.name, Config: raw}, nil
+}
+
+// itemOrNone is the object, nil for none.
+func (m *mountpoint) itemOrNone() (*nodesdk.Item, error) {
+	if m == nil {
+		return nil, nil
+	}
+	it, err := m.item()
+	return &it, err
 }

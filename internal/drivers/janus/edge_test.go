@@ -297,6 +297,29 @@ func TestOldForm(t *testing.T) {
 	}
 }
 
+// TestOtherTypes: mountpoints of files, and of a camera that is not there.
+func TestOtherTypes(t *testing.T) {
+	g := start(t)
+	d := g.driver()
+	g.write("a.alaw", "0123456789")
+	for _, kind := range []string{"live", "ondemand"} {
+		file := fmt.Sprintf(`{"type":%q,"filename":%q}`, kind, g.dir+"/a.alaw")
+		must(t, do(t, d, kind, file))
+		must(t, do(t, d, kind, file[:len(file)-1]+`,"description":"D","pin":"p"}`))
+		must(t, g.restart())
+		if got := config(t, d, kind); got["type"] != kind || got["pin"] != "p" || got[startup] != nil || got["media"] != nil {
+			t.Errorf("after a restart it is %v", got)
+		}
+		must(t, do(t, d, kind, ""))
+	}
+	if err := do(t, d, "live", `{"type":"live","filename":"/nonexistent.alaw"}`); !errors.As(err, new(*nodesdk.InvalidError)) {
+		t.Errorf("a file that is not there is answered with %v", err)
+	}
+	if err := do(t, d, "camera", `{"type":"rtsp","url":"rtsp://127.0.0.1:9/x","video":true}`); !errors.As(err, new(*nodesdk.InvalidError)) {
+		t.Errorf("a camera that does not answer is answered with %v", err)
+	}
+}
+
 // TestJcfgIsNeverCutUnseen: what was cut anywhere in a mountpoint does not parse.
 func TestJcfgIsNeverCutUnseen(t *testing.T) {
 	const file = "a: {\n type = \"r\\\"t\\x70\" # c\n n = 0x10; l = (1, [true, 2.5], { x: \"y\" \"z\" })\n}\n"

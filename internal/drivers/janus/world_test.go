@@ -72,7 +72,10 @@ func start(t *testing.T) *gateway {
 	target := &url.URL{Scheme: "http", Host: "127.0.0.1:" + strconv.Itoa(g.port)}
 	g.front = newFront(target)
 	t.Cleanup(g.front.Close)
-	g.raw = newClient(target.String()+"/janus", func() string { return "of-the-api" }, func() {})
+	var err error
+	if g.raw, err = newClient(target.String()+"/janus", func() string { return "of-the-api" }, func() {}); err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(g.stop)
 	g.run()
 	return g
