@@ -50,12 +50,12 @@ export function ResourcePage({ rest }: { rest: string[] }) {
               {edit && left && schema && settled(set)
                 ? <Section title={set.value ? "Change" : "Make"}><Edit key={name} place={place} schema={schema} set={set.value} signed={r.delegation?.bounds.requireSigned} others={r.resources ?? []} /></Section>
                 : <Section title="Set" aside={left && schema && replayed.value === undefined && may("set-resource") && <a href={withParameters({ edit: "1" })}>{set.value ? "Change" : "Make"}</a>}><WhatIsSet set={set} is={is} /></Section>}
-              {is && <Inside place={place} allow={r.delegation?.allow ?? []} />}
-              {kind === "workspace" && <Section title="Measured"><WorkspaceMetrics host={host} name={name} /></Section>}
+              {is && <Inside place={place} state={is.state} allow={r.delegation?.allow ?? []} />}
             </>
           );
         }}
       </Loaded>
+      {kind === "workspace" && <Section title="Measured"><WorkspaceMetrics host={host} name={name} /></Section>}
     </>
   );
 }
@@ -244,7 +244,7 @@ function Verdict({ plan }: { plan: PlanAnswer }) {
 }
 
 // Inside is what comes out of a resource, and a terminal in it.
-function Inside({ place: { host, kind, name }, allow }: { place: Place; allow: string[] }) {
+function Inside({ place: { host, kind, name }, state, allow }: { place: Place; state: string | undefined; allow: string[] }) {
   const [shown, show] = useState("");
   const [command, setCommand] = useState("sh");
   const toggle = (what: string) => () => show(shown === what ? "" : what);
@@ -262,7 +262,7 @@ function Inside({ place: { host, kind, name }, allow }: { place: Place; allow: s
         )}
       </div>
       {!(allow.includes("logs") && (kind === "image" || allow.includes("exec"))) && <p class="dim">The line in fleet.yaml that allows more, below the host: <code>allow: [logs, exec]</code></p>}
-      {shown === "output" && <Output host={host} kind={kind} name={name} />}
+      {shown === "output" && <Output key={String(state === "Building")} host={host} kind={kind} name={name} />}
       {shown === "terminal" && <Terminal host={host} name={name} command={command || "sh"} onClose={() => show("")} />}
     </Section>
   );

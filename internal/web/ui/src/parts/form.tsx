@@ -44,10 +44,7 @@ export function Form({ schema, doc, set, id, skip = [], names: known = {}, probl
   const [began] = useState(doc); // a field stays where it is while it is typed
   const first = names.filter((n, i) => i < shown || began[n] !== undefined);
   const rest = names.filter((n) => !first.includes(n));
-  const more = useRef<HTMLDetailsElement>(null);
-  useEffect(() => {
-    if (rest.some((n) => within(problems, n).length > 0)) more.current!.open = true;
-  }, [problems]);
+  const more = useOpened(rest.some((n) => within(problems, n).length > 0));
   const field = (n: string) => (
     <Field key={n} id={`${id}-${n}`} label={n} schema={schema.properties![n]!} value={doc[n]} set={(v) => set(put(doc, n, v) ?? {})}
       required={required.includes(n)} names={known[n] ?? []} problems={within(problems, n)} />
@@ -58,6 +55,16 @@ export function Form({ schema, doc, set, id, skip = [], names: known = {}, probl
       {rest.length > 0 && <details ref={more}><summary>More fields ({rest.length})</summary>{rest.map(field)}</details>}
     </div>
   );
+}
+
+// useOpened opens what folds when there is something in it to see. It never closes it: somebody may be
+// typing there, and have emptied a field.
+function useOpened(see: boolean) {
+  const fold = useRef<HTMLDetailsElement>(null);
+  useEffect(() => {
+    if (see && fold.current) fold.current.open = true;
+  }, [see]);
+  return fold;
 }
 
 const shown = 9; // fields of a form that is new
@@ -88,8 +95,9 @@ function Wrong({ of }: { of: Problem[] }) {
 
 function Nested({ id, label, schema, value, set, problems }: Input) {
   const doc = value as Document | undefined;
+  const fold = useOpened(doc !== undefined || problems.length > 0);
   return (
-    <details class="nested" open={doc !== undefined || problems.length > 0}>
+    <details ref={fold} class="nested">
       <summary>{label} {schema.description && <span class="dim">{schema.description}</span>}</summary>
       <Wrong of={problems.filter((p) => !p.location)} />
       {(schema["x-order"] ?? []).map((n) => (

@@ -9,6 +9,7 @@ export const EXIT = 5;
 const kept = 2000; // lines on the page
 const longest = 8192; // characters of a line; what is longer goes on in the next
 const frame = 50; // milliseconds between two pictures
+const pause = 1000; // milliseconds until a lost connection is tried again
 
 interface Line {
   text: string;
@@ -90,9 +91,23 @@ export function Stream({ label, path, method = "GET" }: { label: string; path: s
       }
       return "The stream broke off.";
     };
-    follow().then(setEnded, (e) => stop.signal.aborted || setEnded((e as Error).message));
+    let again: ReturnType<typeof setTimeout> | undefined;
+    const run = () => follow().then(setEnded, (e) => {
+      if (stop.signal.aborted) return;
+      if (!(e instanceof TypeError) || method !== "GET") return setEnded((e as Error).message);
+      setEnded("The connection broke off. It is tried again.");
+      again = setTimeout(() => {
+        came = [];
+        open = "";
+        setLines([]);
+        setEnded("");
+        run();
+      }, pause);
+    });
+    run();
     return () => {
       stop.abort();
+      clearTimeout(again);
       clearInterval(show);
       setLines([]);
       setEnded("");
