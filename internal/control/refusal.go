@@ -32,7 +32,7 @@ func refusal(err error) error {
 		case managed.Clash, managed.MassRemoval, managed.Full:
 			kind = wire.ErrConflict
 		}
-		return &wire.Refusal{Kind: kind, Message: layer.Message}
+		return &wire.Refusal{Kind: kind, Message: layer.Message, Problems: layer.Problems}
 	}
 	return err
 }
