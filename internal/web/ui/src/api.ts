@@ -796,8 +796,10 @@ export interface Schema {
   additionalProperties?: unknown;
   description?: string;
   enum?: string[] | null;
+  examples?: unknown[] | null;
   items?: Schema;
   properties?: Record<string, Schema>;
+  required?: string[] | null;
   title?: string;
   type: string;
   "x-order"?: string[] | null;

@@ -1,5 +1,6 @@
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import type { Schema } from "../api";
+import type { Problem } from "../request";
 
 export type Document = Record<string, unknown>;
 
@@ -25,23 +26,45 @@ interface Input {
   schema: Schema;
   value: unknown;
   set: (value: unknown) => void;
+  required: boolean;
+  names: string[]; // that may be meant
+  problems: Problem[]; // of this field and what is in it, by paths from here
 }
 
-// Form edits a document by its schema. What is nested too deeply for it is text in it.
-export function Form({ schema, doc, set, id, skip = [] }: { schema: Schema; doc: Document; set: (doc: Document) => void; id: string; skip?: string[] }) {
-  const names = (schema["x-order"] ?? []).filter((n) => !skip.includes(n));
+// within are the problems of a field, by paths from there.
+const within = (problems: Problem[], name: string) => problems
+  .filter((p) => p.location === name || p.location?.startsWith(name + "."))
+  .map((p) => ({ ...p, location: p.location!.slice(name.length + 1) }));
+
+// Form edits a document by its schema: what is required comes first. What is nested too deeply for it
+// is text in it. Names are of what a field may name.
+export function Form({ schema, doc, set, id, skip = [], names: known = {}, problems }: { schema: Schema; doc: Document; set: (doc: Document) => void; id: string; skip?: string[]; names?: Record<string, string[]>; problems: Problem[] }) {
+  const required = schema.required ?? [];
+  const names = (schema["x-order"] ?? []).filter((n) => !skip.includes(n)).sort((a, b) => Number(required.includes(b)) - Number(required.includes(a)));
   const [began] = useState(doc); // a field stays where it is while it is typed
   const first = names.filter((n, i) => i < shown || began[n] !== undefined);
   const rest = names.filter((n) => !first.includes(n));
+  const more = useOpened(rest.some((n) => within(problems, n).length > 0));
   const field = (n: string) => (
-    <Field key={n} id={`${id}-${n}`} label={n} schema={schema.properties![n]!} value={doc[n]} set={(v) => set(put(doc, n, v) ?? {})} />
+    <Field key={n} id={`${id}-${n}`} label={n} schema={schema.properties![n]!} value={doc[n]} set={(v) => set(put(doc, n, v) ?? {})}
+      required={required.includes(n)} names={known[n] ?? []} problems={within(problems, n)} />
   );
   return (
     <div class="form">
       {first.map(field)}
-      {rest.length > 0 && <details><summary>More fields ({rest.length})</summary>{rest.map(field)}</details>}
+      {rest.length > 0 && <details ref={more}><summary>More fields ({rest.length})</summary>{rest.map(field)}</details>}
     </div>
   );
+}
+
+// useOpened opens what folds when there is something in it to see. It never closes it: somebody may be
+// typing there, and have emptied a field.
+function useOpened(see: boolean) {
+  const fold = useRef<HTMLDetailsElement>(null);
+  useEffect(() => {
+    if (see && fold.current) fold.current.open = true;
+  }, [see]);
+  return fold;
 }
 
 const shown = 9; // fields of a form that is new
@@ -49,7 +72,7 @@ const shown = 9; // fields of a form that is new
 function Field(f: Input) {
   const { schema: s, value } = f;
   if (s.type === "object" && s.properties) return <Nested {...f} />;
-  const hint = [s.description, s.type === "array" && isText(s) ? "one a line" : "", mapped(s) ? "NAME=VALUE, one a line" : ""].filter(Boolean).join("; ");
+  const hint = [f.required ? "required" : "", s.description, s.type === "array" && isText(s) ? "one a line" : "", mapped(s) ? "NAME=VALUE, one a line" : ""].filter(Boolean).join("; ");
   return (
     <div class="field">
       <label for={f.id}>{f.label}</label>
@@ -61,17 +84,25 @@ function Field(f: Input) {
             </select>
           : <Text {...f} />}
       <p id={`${f.id}-hint`} class="dim">{hint}</p>
+      <Wrong of={f.problems} />
     </div>
   );
 }
 
-function Nested({ id, label, schema, value, set }: Input) {
+function Wrong({ of }: { of: Problem[] }) {
+  return <>{of.map((p, i) => <p key={i} role="alert" class="error">{p.location && <code>{p.location} </code>}{p.message}</p>)}</>;
+}
+
+function Nested({ id, label, schema, value, set, problems }: Input) {
   const doc = value as Document | undefined;
+  const fold = useOpened(doc !== undefined || problems.length > 0);
   return (
-    <details class="nested" open={doc !== undefined}>
+    <details ref={fold} class="nested">
       <summary>{label} {schema.description && <span class="dim">{schema.description}</span>}</summary>
+      <Wrong of={problems.filter((p) => !p.location)} />
       {(schema["x-order"] ?? []).map((n) => (
-        <Field key={n} id={`${id}-${n}`} label={n} schema={schema.properties![n]!} value={doc?.[n]} set={(v) => set(put(doc, n, v))} />
+        <Field key={n} id={`${id}-${n}`} label={n} schema={schema.properties![n]!} value={doc?.[n]} set={(v) => set(put(doc, n, v))}
+          required={false} names={[]} problems={within(problems, n)} />
       ))}
     </details>
   );
@@ -110,7 +141,7 @@ function read(s: Schema, text: string): unknown {
 }
 
 // Text is a value that is typed. What cannot be read stays as it is typed, and says so.
-function Text({ id, schema, value, set }: Input) {
+function Text({ id, schema, value, set, required, names, problems }: Input) {
   const [text, setText] = useState(written(schema, value));
   const [wrong, setWrong] = useState("");
   useEffect(() => {
@@ -131,11 +162,15 @@ function Text({ id, schema, value, set }: Input) {
       setWrong((e as Error).message);
     }
   };
-  const common = { id, value: text, onInput: type, "aria-describedby": `${id}-hint`, "aria-invalid": wrong ? true : undefined, spellcheck: false };
+  const common = {
+    id, value: text, onInput: type, placeholder: written(schema, schema.examples?.[0]), "aria-required": required || undefined,
+    "aria-describedby": `${id}-hint`, "aria-invalid": wrong || problems.length > 0 ? true : undefined, spellcheck: false,
+  };
   const long = (schema.type !== "string" && schema.type !== "integer") || id.endsWith("-inline");
   return (
     <>
-      {long ? <textarea {...common} rows={Math.min(12, Math.max(2, text.split("\n").length))} /> : <input {...common} inputMode={schema.type === "integer" ? "numeric" : "text"} />}
+      {long ? <textarea {...common} rows={Math.min(12, Math.max(2, (text || common.placeholder).split("\n").length))} /> : <input {...common} inputMode={schema.type === "integer" ? "numeric" : "text"} list={names.length > 0 ? `${id}-names` : undefined} />}
+      {names.length > 0 && <datalist id={`${id}-names`}>{names.map((n) => <option key={n} value={n} />)}</datalist>}
       {wrong && <p role="alert" class="error">{wrong}</p>}
     </>
   );
@@ -147,7 +182,7 @@ export function Source({ id, doc, set }: { id: string; doc: Document; set: (doc:
   return (
     <div class="field">
       <label for={id}>The same as text (JSON)</label>
-      <Text id={id} label="" schema={schema} value={doc} set={(v) => v !== undefined && set(v as Document)} />
+      <Text id={id} label="" schema={schema} value={doc} set={(v) => v !== undefined && set(v as Document)} required={false} names={[]} problems={[]} />
       <p id={`${id}-hint`} class="dim">steady apply reads the same, as YAML or JSON</p>
     </div>
   );
