@@ -49,7 +49,7 @@ func TestBrowserVerbs(t *testing.T) {
 			{verb: "Disable", role: "group", part: "Verbs", line: "steady host disable h-0004"},
 			{verb: "Enable", role: "group", part: "Verbs", line: "steady host enable h-0004"},
 			{verb: "Tune", role: "region", part: "Settings", fields: [][2]string{{"Reports every, in seconds (5 to 600)", "30"}, {"Pulls at a time", "2"}},
-				line: "steady host set h-0004 --heartbeat 30s --resync default --builds default --pulls 2 --starts default"},
+				line: "steady host set h-0004 --heartbeat 30s --resync default --builds default --pulls 2 --starts default --metrics host,gpu,workspaces"},
 			{verb: "Revoke", role: "group", part: "Verbs", line: "steady host revoke h-0004"},
 			{verb: "Decommission", role: "group", part: "Verbs", line: "steady host decommission h-0004"},
 		}},

@@ -127,11 +127,13 @@ func TestNodeOwnsItsConfiguration(t *testing.T) {
 	if got := d.read(); !strings.Contains(got, `"udp://1.2.3.4:5000"`) {
 		t.Errorf("the device has %s", got)
 	}
+	edited := time.Now()
 	d.write(strings.Replace(d.read(), "5000", "6000", 1))
 	w.untilNode("gw-1", "drift of a hand edit", func(n *drift.Node) bool {
 		e := n.Episodes[drift.Key(nodeconfig.Flow, "news")]
 		return e != nil && e.Drift == drift.Mismatched && strings.Contains(string(e.Actual), "6000")
 	})
+	t.Logf("the drift is in the log %v after the edit", time.Since(edited).Round(time.Millisecond))
 	d.write(strings.Replace(d.read(), "6000", "5000", 1))
 	w.untilNode("gw-1", "the drift is over", func(n *drift.Node) bool { return len(n.Episodes) == 0 })
 

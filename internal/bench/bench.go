@@ -33,6 +33,8 @@ type Options struct {
 	SoakEvery time.Duration
 	// Viewers is how many look at the fleet in as many changes more; 0 to MaxViewers.
 	Viewers int
+	// Forecasts has the server play forecasts during as many changes more.
+	Forecasts bool
 	// KeepLog is how long the server keeps the log; empty is its default.
 	KeepLog string
 	// Idle is how long the fleet at rest is watched, at least 1 s.
@@ -243,6 +245,9 @@ func (b *bench) changes() error {
 			if err != nil {
 				return err
 			}
+			if err := b.compared(); err != nil {
+				return err
+			}
 			m, err := b.measure(c)
 			if err != nil {
 				return err
@@ -256,8 +261,20 @@ func (b *bench) changes() error {
 		if err := b.viewed(); err != nil {
 			return err
 		}
+		if err := b.forecast(); err != nil {
+			return err
+		}
 	}
 	return nil
+}
+
+// compared has a change begin as those that it is compared with do: with nothing left to read for
+// the running audit.
+func (b *bench) compared() error {
+	if b.o.Viewers == 0 && !b.o.Forecasts {
+		return nil
+	}
+	return b.settle(0)
 }
 
 // measure pushes a change and waits until the log says that its rollout is

@@ -21,12 +21,13 @@ type Report struct {
 	Plain    Changes   `json:"plain"`  // one wave
 	Policy   Changes   `json:"policy"` // waves and a budget
 	// PolicySeconds is how much longer the median change takes with the policy.
-	PolicySeconds float64 `json:"policySeconds"`
-	Viewed        *Viewed `json:"viewed,omitempty"`
-	Idle          Idle    `json:"idle"`
-	Floor         Floor   `json:"floor"`
-	Soak          *Soak   `json:"soak,omitempty"`
-	Troubles      Trouble `json:"troubles"`
+	PolicySeconds float64   `json:"policySeconds"`
+	Viewed        *Viewed   `json:"viewed,omitempty"`
+	Forecast      *Forecast `json:"forecast,omitempty"`
+	Idle          Idle      `json:"idle"`
+	Floor         Floor     `json:"floor"`
+	Soak          *Soak     `json:"soak,omitempty"`
+	Troubles      Trouble   `json:"troubles"`
 	// Compared sets the figures beside the peer's and the targets.
 	Compared []Comparison `json:"compared"`
 	Peer     string       `json:"peer"` // the conditions of its figures
@@ -125,6 +126,10 @@ func (r *Report) finish(c *crowd) {
 	r.PolicySeconds = r.Policy.Seconds - r.Plain.Seconds
 	if r.Viewed != nil {
 		r.Viewed.compare(&r.Plain, r.Hosts)
+	}
+	if f := r.Forecast; f != nil {
+		f.medians()
+		f.Ratio = f.Seconds / r.Plain.Seconds
 	}
 	r.Troubles = Trouble{
 		Errors: c.failures.Load(), Declined: c.declined.Load(), Refused: c.refused.Load(), Repeated: c.repeated.Load(), First: c.noted(),

@@ -46,7 +46,7 @@ func TestRun(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 			defer cancel()
 			r, err := bench.Run(ctx, bench.Options{
-				Hosts: 20, Rounds: 1, Viewers: 5, Idle: time.Second, Verify: verify,
+				Hosts: 20, Rounds: 1, Viewers: 5, Forecasts: true, Idle: time.Second, Verify: verify,
 				Progress: func(line string) { t.Log(line) },
 			})
 			testkit.Must(t, err)
@@ -71,6 +71,9 @@ func check(t *testing.T, r *bench.Report, verify bool) {
 	}
 	if v := r.Viewed; v == nil || v.Viewers != 5 || len(v.Rounds) != 1 || v.Ratio <= 0 || v.Frames <= 0 || v.Bytes <= 0 {
 		t.Errorf("viewed %+v", v)
+	}
+	if f := r.Forecast; f == nil || len(f.Rounds) != 1 || f.Ratio <= 0 || f.Begun == 0 {
+		t.Errorf("with forecasts %+v", f)
 	}
 	if r.Idle.ServerPSS <= 0 || r.Idle.ServerRSS < r.Idle.ServerPSS || r.Enrol.Requests < 40 {
 		t.Errorf("idle %+v, enrolment %+v", r.Idle, r.Enrol)

@@ -28,6 +28,7 @@ func (r *Report) Print(w io.Writer) error {
 	fmt.Fprintf(w, "%d requests came in that time; %.0f are the mean over the 60 s of a long-poll and a heartbeat.\n",
 		r.Idle.Requests, 2*float64(r.Hosts)*r.Idle.Seconds/60)
 	r.viewed(w)
+	r.forecast(w)
 	r.soak(w)
 	r.troubles(w)
 	if busy := r.busiest(); busy > quiet {

@@ -124,6 +124,9 @@ func (b *bench) viewed() error {
 	if err != nil {
 		return err
 	}
+	if err := b.compared(); err != nil {
+		return err
+	}
 	v, err := b.look(b.o.Viewers)
 	if err != nil {
 		return err

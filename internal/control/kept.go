@@ -24,12 +24,12 @@ import (
 const (
 	// keptMost is how many states of the past are kept, and keptBytes how large all of them
 	// may be.
-	keptMost  = 256
+	keptMost  = 512
 	keptBytes = 256 << 20
 	// keptState bounds one of them in memory.
 	keptState = 1 << 30
 	// keptApart is the least number of records between two of them.
-	keptApart = 4096
+	keptApart = 2000
 )
 
 // keptStates are states of the past on disk, about evenly spaced over the log. All of it can be

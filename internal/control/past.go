@@ -28,8 +28,6 @@ const (
 	// how many records they are apart at least.
 	pastSteps = 64 << 20
 	pastApart = 2000
-	// decodeWorth is how many records are folded in the time that a kept state takes to decode.
-	decodeWorth = 2000
 )
 
 // past gives the states that the log came to at earlier records. One request folds at a time.
@@ -51,7 +49,9 @@ type past struct {
 	back   bool
 	apart  uint64 // records between two of them
 	unused *time.Timer
-	pace   pace
+	// How long it took to decode a state, and to read and fold a record, the last time.
+	decoding, folding time.Duration
+	pace              pace
 }
 
 // pace holds folding to its share of a processor while the server has work of its own.
@@ -82,7 +82,7 @@ type folded struct {
 }
 
 func newPast(c Config) *past {
-	p := &past{store: c.Store, fleet: c.Fleet, library: documents.New(c.Store), kept: newKeptStates(c.DataDir), turn: make(chan struct{}, 1), pace: pace{credit: pastBurst, rested: time.Now()}}
+	p := &past{store: c.Store, fleet: c.Fleet, library: documents.New(c.Store), kept: newKeptStates(c.DataDir), turn: make(chan struct{}, 1), pace: pace{credit: pastBurst, rested: time.Now()}, folding: 20 * time.Microsecond}
 	p.apart = min(pastApart, c.SnapshotEvery)
 	p.unused = time.AfterFunc(pastUnused, p.forget)
 	p.unused.Stop()
@@ -154,11 +154,12 @@ func (p *past) nearest(ctx context.Context, base store.Head, seq uint64) (*folde
 			from, known = c, true
 		}
 	}
-	if best >= 0 && (!known || p.folded[best].head.Seq+decodeWorth >= from.Through.Seq) {
+	if best >= 0 && (!known || p.worth(p.folded[best].head.Seq, from.Through.Seq)) {
 		f := p.folded[best]
 		p.folded = append(slices.Delete(p.folded, best, best+1), f)
 		return f, nil
 	}
+	start := time.Now()
 	switch {
 	case !known:
 		from, err = documents.Begin(ctx, p.store)
@@ -168,6 +169,7 @@ func (p *past) nearest(ctx context.Context, base store.Head, seq uint64) (*folde
 	f := &folded{head: from.Through}
 	if err == nil {
 		f.state, f.trust, err = from.Fold(p.library)
+		p.decoding = time.Since(start)
 	}
 	if err != nil && known { // it is made again
 		p.steps = nil
@@ -186,6 +188,11 @@ func (p *past) nearest(ctx context.Context, base store.Head, seq uint64) (*folde
 		p.folded = slices.Delete(p.folded, 0, 1)
 	}
 	return f, nil
+}
+
+// worth reports whether folding from one record to another is quicker than to decode a state.
+func (p *past) worth(from, to uint64) bool {
+	return from >= to || time.Duration(to-from)*p.folding <= p.decoding
 }
 
 // viewOf projects a state. The roster that the last one had is not read again.
@@ -221,7 +228,8 @@ func (p *past) begin(ctx context.Context) error {
 func (p *past) forward(ctx context.Context, f *folded, base store.Head, seq uint64) error {
 	const page = 1000
 	for f.head.Seq < seq {
-		records, err := p.store.Read(ctx, f.head.Seq, int(min(page, p.apart, seq-f.head.Seq)))
+		begun := time.Now()
+		records, err := p.store.Read(ctx, f.head.Seq, int(min(page-f.head.Seq%page, p.apart, seq-f.head.Seq))) // states are kept where pages end
 		if err != nil {
 			return err
 		}
@@ -242,7 +250,7 @@ func (p *past) forward(ctx context.Context, f *folded, base store.Head, seq uint
 			p.folded = nil
 			return fmt.Errorf("fold the log to record %d: %w", seq, err)
 		}
-		f.head = head
+		f.head, p.folding = head, time.Since(begun)/time.Duration(len(records))
 		if err := p.keep(ctx, base, f); err != nil {
 			return err
 		}
@@ -260,7 +268,7 @@ func (p *past) keep(ctx context.Context, base store.Head, f *folded) error {
 		return err
 	}
 	kept := p.kept.wants(f.head.Seq, max(keptApart, (end.Seq-base.Seq)/keptMost))
-	step := p.back && !slices.ContainsFunc(p.steps, func(c documents.Checkpoint) bool {
+	step := p.back && p.kept.wants(f.head.Seq, p.apart) && !slices.ContainsFunc(p.steps, func(c documents.Checkpoint) bool {
 		return max(c.Through.Seq, f.head.Seq)-min(c.Through.Seq, f.head.Seq) < p.apart
 	})
 	if !kept && !step {

@@ -8,10 +8,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"runtime/debug"
+	"strconv"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/event"
@@ -106,11 +110,51 @@ func confine(memory uint64) error {
 	if err := syscall.Setrlimit(syscall.RLIMIT_DATA, &syscall.Rlimit{Cur: memory, Max: memory}); err != nil {
 		return fmt.Errorf("bound the memory: %w", err)
 	}
-	// Of all threads that there are; those that begin later have it from them.
-	if err := syscall.Setpriority(syscall.PRIO_PGRP, 0, 19); err != nil {
+	if err := yield(); err != nil {
 		return fmt.Errorf("give way to other processes: %w", err)
 	}
 	return nil
+}
+
+// yield has all threads of the process run where no other process wants to; those that begin
+// later have it from them. The lowest nice value is not enough: who wakes up waits for the turn
+// of such a thread to end.
+func yield() error {
+	idle := unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_IDLE}
+	for done, again := map[int]bool{}, true; again; { // until none began meanwhile
+		threads, err := os.ReadDir("/proc/self/task")
+		if err != nil {
+			return err
+		}
+		again = false
+		for _, t := range threads {
+			id, err := strconv.Atoi(t.Name())
+			if err != nil {
+				return err
+			}
+			if done[id] {
+				continue
+			}
+			if err := unix.SchedSetAttr(id, &idle, 0); err != nil && !errors.Is(err, unix.ESRCH) {
+				return err
+			}
+			done[id], again = true, true
+		}
+	}
+	return yieldSession()
+}
+
+// yieldSession has what runs in other sessions come first as well, where Linux shares processors
+// out to sessions and then within each (CONFIG_SCHED_AUTOGROUP), if this process began its own.
+func yieldSession() error {
+	if sid, err := unix.Getsid(0); err != nil || sid != os.Getpid() {
+		return err
+	}
+	err := os.WriteFile("/proc/self/autogroup", []byte("19"), 0)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.EAGAIN) { // there is none, or it was set a moment ago
+		return nil
+	}
+	return err
 }
 
 func (j *Job) forecast(h *History, progress func(done, of int)) (*forecast.Report, error) {

@@ -3,12 +3,16 @@ package replay
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/testkit"
@@ -48,9 +52,11 @@ func TestWorkerIsBound(t *testing.T) {
 	for n := 0; err == nil && n < 1<<10; n++ { // until nobody reads it
 		if n == 1 {
 			looked++
-			nice, failed := syscall.Getpriority(syscall.PRIO_PROCESS, cmd.Process.Pid)
-			if nice != 20-19 || failed != nil {
-				t.Errorf("the priority of the worker is %d (%v)", 20-nice, failed)
+			for _, thread := range testkit.Value(os.ReadDir(fmt.Sprintf("/proc/%d/task", cmd.Process.Pid)))(t) {
+				a, failed := unix.SchedGetAttr(testkit.Value(strconv.Atoi(thread.Name()))(t), 0)
+				if failed != nil || a.Policy != unix.SCHED_IDLE {
+					t.Errorf("a thread of the worker is scheduled by %+v (%v)", a, failed)
+				}
 			}
 		}
 		_, err = in.Write(more)

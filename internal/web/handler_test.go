@@ -91,6 +91,22 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
+// What every visit may load is small: all scripts but the terminal's, as they are sent.
+func TestScriptsAreSmall(t *testing.T) {
+	const most = 64 << 10
+	sent, terminal := 0, false
+	for _, name := range testkit.Value(fs.Glob(Files(), "assets/*.js"))(t) {
+		if strings.HasPrefix(name, "assets/xterm-") {
+			terminal = true
+			continue
+		}
+		sent += len(newFile(name, testkit.Value(fs.ReadFile(Files(), name))(t)).gz)
+	}
+	if sent == 0 || sent > most || !terminal {
+		t.Errorf("the scripts are %d bytes compressed, expected at most %d; the terminal has one of its own: %t", sent, most, terminal)
+	}
+}
+
 // Every file of the UI that is embedded has a type that browsers take without sniffing, and the page has no
 // script or style within it, which the policy would keep from running.
 func TestEmbeddedUIFitsItsPolicy(t *testing.T) {

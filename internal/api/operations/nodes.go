@@ -27,7 +27,9 @@ type (
 	nodeVerbIn struct {
 		Node string `path:"node" maxLength:"63"`
 		Verb string `path:"verb" enum:"reconcile,dismiss"`
-		Body operator.NodeVerb
+		Body struct {
+			Reason string `json:"reason,omitempty" maxLength:"1000" doc:"Why, for the log"`
+		}
 	}
 	objectsPath struct {
 		AtRecord

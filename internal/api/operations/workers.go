@@ -187,7 +187,7 @@ func (w *workers) play(ctx context.Context, j *job) (json.RawMessage, error) {
 	defer cancel()
 	cmd := exec.CommandContext(timed, w.command[0], w.command[1:]...)
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOMAXPROCS=1")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = time.Second
 	var complaint lastWords

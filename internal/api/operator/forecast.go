@@ -1,7 +1,9 @@
 package operator
 
 import (
+	"context"
 	"encoding/json"
+	"net/url"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
 )
@@ -53,4 +55,14 @@ type Forecast struct {
 	// first 500.
 	Found json.RawMessage `json:"found,omitempty"`
 	Error string          `json:"error,omitempty"`
+}
+
+// Forecast asks for a forecast, which a worker plays.
+func (c *Client) Forecast(ctx context.Context, n NewForecast) (f Forecast, err error) {
+	return f, c.post(ctx, "/forecasts", n, &f)
+}
+
+// ForecastOf is where a forecast or a rerun stands.
+func (c *Client) ForecastOf(ctx context.Context, id string) (f Forecast, err error) {
+	return f, c.get(ctx, "/forecasts/"+url.PathEscape(id), nil, &f)
 }

@@ -52,10 +52,10 @@ var nodeMessages = []message{
 		return fmt.Sprintf("%s %s left the bin for good", v.Kind, v.Name)
 	}),
 	row(func(v event.PushStarted) string {
-		return fmt.Sprintf("operation %d: %s is %s", v.Op, objectOn(v.SyncOf), pushed(v.Delete, "deleted", fmt.Sprintf("set to version %d", v.Version)))
+		return fmt.Sprintf("operation %d is sent: %s is to be %s", v.Op, objectOn(v.SyncOf), pushed(v.Delete, "deleted", fmt.Sprintf("as of version %d", v.Version)))
 	}),
 	row(func(v event.PushSucceeded) string {
-		how := pushed(v.Delete, "is deleted", fmt.Sprintf("is as of version %d", v.Version))
+		how := pushed(v.Delete, "was deleted", fmt.Sprintf("is as of version %d", v.Version))
 		switch {
 		case v.ReadBack:
 			how += ", as its configuration shows; the acknowledgement was lost"

@@ -38,11 +38,6 @@ type LegPreview struct {
 	Wait   *drift.Wait   `json:"wait,omitempty"`
 }
 
-// NodeVerb says why a node is compared, or its new objects are decided about one by one.
-type NodeVerb struct {
-	Reason string `json:"reason,omitempty" maxLength:"1000" doc:"Why, for the log"`
-}
-
 // Resume says how a paused node goes on.
 type Resume struct {
 	Push   bool   `json:"push,omitempty" doc:"Push again what the node lost; else what differs is reported as drift"`
@@ -117,7 +112,7 @@ func (c *Client) Node(ctx context.Context, name string) (n drift.NodeDetail, err
 
 // ReconcileNode has a node be read and compared now.
 func (c *Client) ReconcileNode(ctx context.Context, name string) error {
-	return c.operateNode(ctx, "reconcile", name, "")
+	return c.operateNode(ctx, "reconcile", name, "asked for by command")
 }
 
 // DismissAdoption makes each object that waits to be adopted an episode of drift.

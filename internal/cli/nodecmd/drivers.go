@@ -9,7 +9,10 @@ import (
 	"github.com/steadyfleet/steady/internal/cli/exit"
 	"github.com/steadyfleet/steady/internal/core/nodeconfig"
 	"github.com/steadyfleet/steady/internal/core/prose"
+	"github.com/steadyfleet/steady/internal/drivers/caddy"
 	"github.com/steadyfleet/steady/internal/drivers/file"
+	"github.com/steadyfleet/steady/internal/drivers/janus"
+	"github.com/steadyfleet/steady/internal/drivers/toxiproxy"
 	"github.com/steadyfleet/steady/nodesdk"
 )
 
@@ -33,6 +36,26 @@ var drivers = []driver{
 		{"reload", "command after a change"},
 		{"timeout", "of a command (default: 10s)"},
 	}, ruleOptions), openFile},
+	{"janus", "a Janus WebRTC gateway: mountpoints of its streaming plugin", []option{
+		{"url", "of its HTTP API (default: http://127.0.0.1:8088/janus)"},
+		{"config-dir", "folder of its configuration files (default: /etc/janus)"},
+	}, openJanus},
+	{"caddy", "a Caddy web server: its HTTP servers", []option{
+		{"url", "of its admin API, also unix:///path (default: http://127.0.0.1:2019)"},
+		{"command", "Caddy's program, which validates (default: caddy)"},
+	}, openCaddy},
+	{"toxiproxy", "Toxiproxy: a proxy is a leg of a tunnel", []option{{"url", "of its API, as http://127.0.0.1:8474"}}, opened(toxiproxy.Open)},
+}
+
+// opened has the errors of a driver that reads its options itself be those of the command.
+func opened(open func(map[string]string) (nodesdk.Driver, []nodesdk.Collection, error)) func(values) (nodesdk.Driver, []nodesdk.Collection, error) {
+	return func(v values) (nodesdk.Driver, []nodesdk.Collection, error) {
+		d, collections, err := open(v)
+		if err != nil {
+			return nil, nil, exit.Bad(err)
+		}
+		return d, collections, nil
+	}
 }
 
 // ruleOptions say what is no difference in the configuration of any program; see collection.
@@ -59,6 +82,22 @@ func openFile(v values) (nodesdk.Driver, []nodesdk.Collection, error) {
 		return nil, nil, exit.Bad(err)
 	}
 	return d, []nodesdk.Collection{v.collection()}, nil
+}
+
+func openJanus(v values) (nodesdk.Driver, []nodesdk.Collection, error) {
+	d, err := janus.New(janus.Options{URL: v["url"], ConfigDir: v["config-dir"]})
+	if err != nil {
+		return nil, nil, exit.Bad(err)
+	}
+	return d, janus.Collections, nil
+}
+
+func openCaddy(v values) (nodesdk.Driver, []nodesdk.Collection, error) {
+	d, err := caddy.New(caddy.Options{URL: v["url"], Command: v["command"]})
+	if err != nil {
+		return nil, nil, exit.Bad(err)
+	}
+	return d, caddy.Collections, nil
 }
 
 // values are the options that were given.
@@ -108,7 +147,7 @@ func driverHelp() string {
 	for _, d := range drivers {
 		fmt.Fprintf(&b, "  %s: %s\n", d.name, d.what)
 		for _, o := range d.options {
-			fmt.Fprintf(&b, "    %-9s %s\n", o.name, o.what)
+			fmt.Fprintf(&b, "    %-10s %s\n", o.name, o.what)
 		}
 	}
 	return strings.TrimSuffix(b.String(), "\n")

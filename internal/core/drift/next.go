@@ -74,7 +74,7 @@ func (s *State) ends(r legRef, now clock.Instant) event.OfNodes {
 // acknowledged once, its node has such an object, or is not online.
 func (s *State) ghostAt(o *Object, d *nodeconfig.Leg, l *Leg) clock.Instant {
 	n := s.Nodes[d.Node]
-	if o.Removed || l.BinnedUntil != 0 || l.Status != Failed || l.Acked != nil || !l.Absent || n == nil || !n.Online || n.Paused != nil || n.Episodes[Key(o.Kind, d.ID)] != nil {
+	if o.Removed || l.BinnedUntil != 0 || l.Status != Failed || l.Acked != nil || !l.Absent || n == nil || !n.Online || n.Compare || n.Paused != nil || n.Episodes[Key(o.Kind, d.ID)] != nil {
 		return 0
 	}
 	return max(l.FailedSince, n.Since).Add(GhostAfter)

@@ -134,10 +134,14 @@ func (r *Rules) Pushed(config, observed json.RawMessage) json.RawMessage {
 	if len(r.Ignored) == 0 || len(observed) == 0 {
 		return config
 	}
+	want, err := Decode(config)
+	if err != nil {
+		return config
+	}
 	fields := map[string]bool{}
 	for _, form := range []diff.Form{r.Form(config), r.Form(observed)} {
 		for f := range form { // order-free: it fills a set
-			if r.Ignores(f) {
+			if r.Ignores(f) && r.elements(want, split(f)) {
 				fields[f] = true
 			}
 		}
@@ -154,6 +158,19 @@ func (r *Rules) Pushed(config, observed json.RawMessage) json.RawMessage {
 	return out
 }
 
+// elements reports whether a config has the elements of sets that a path goes through, but for
+// those that are ignored as a whole: no field brings back one that is not wanted any more.
+func (r *Rules) elements(config any, path []string) bool {
+	for i := range path {
+		if _, is := r.setKey(path[:i]); is && !anyMatches(r.Ignored, path[:i+1]) {
+			if _, there := r.get(nil, config, path[:i+1]); !there {
+				return false
+			}
+		}
+	}
+	return true
+}
+
 // Port is one that a device listens on.
 type Port struct {
 	Protocol string
@@ -162,7 +179,14 @@ type Port struct {
 }
 
 func (p Port) String() string {
-	return strings.TrimPrefix(p.Address+":"+strconv.Itoa(int(p.Number))+"/"+p.Protocol, ":")
+	port := strconv.Itoa(int(p.Number)) + "/" + p.Protocol
+	switch {
+	case p.Address == "":
+		return port
+	case strings.Contains(p.Address, ":"):
+		return "[" + p.Address + "]:" + port
+	}
+	return p.Address + ":" + port
 }
 
 // Overlaps reports whether two objects cannot have the ports at a time.
@@ -249,6 +273,24 @@ func (r *Rules) Compare(desired, actual json.RawMessage, base *Base) []diff.Diff
 		}
 		d.Class = ""
 		out = append(out, d)
+	}
+	if b != nil {
+		out = append(out, r.lost(want, seen, b)...)
+		slices.SortFunc(out, func(x, y diff.Difference) int { return strings.Compare(x.Field, y.Field) })
+	}
+	return out
+}
+
+// lost are fields that nobody asked for and that the device had right after the push: that it
+// has them no more is somebody's change, as one more would be.
+func (r *Rules) lost(want, seen diff.Form, b *diff.Baseline) (out []diff.Difference) {
+	for f, had := range b.Observed { // order-free: sorted by who asks
+		_, wanted := want[f]
+		_, there := seen[f]
+		_, asked := b.Desired[f]
+		if !wanted && !there && !asked && !r.Ignores(f) {
+			out = append(out, diff.Difference{Field: f, Cause: diff.Outside, Why: "the node had " + had + " right after the push"})
+		}
 	}
 	return out
 }

@@ -61,6 +61,7 @@ type known struct {
 	etag     string
 	observed string
 	guessed  bool // what the device made of it
+	desired  string
 }
 
 // object is what an operator wants, or wants gone.
@@ -92,6 +93,7 @@ type Judge struct {
 
 	snapshot *Seen
 	missing  []Place // found missing since the newest snapshot
+	expects  int     // objects, when it came
 	resync   bool    // a comparison was concluded since
 }
 
@@ -127,7 +129,7 @@ func (j *Judge) Applied(name, kind, id, etag string, op uint64) {
 
 // Snapshot is called before the server is given one.
 func (j *Judge) Snapshot(s Seen) {
-	j.snapshot, j.missing, j.resync = &s, nil, false
+	j.snapshot, j.missing, j.resync, j.expects = &s, nil, false, j.expected(s.Node)
 	if n := j.node(s.Node); s.Complete && n.session == s.Session && n.flight == nil {
 		n.has = s.Objects
 	}
@@ -233,7 +235,7 @@ func (j *Judge) ofNode(at clock.Instant, ev event.OfNodes) {
 		if ev.Actor == "server" && n.paused != "emptied" {
 			j.Violate("S51", "node %s goes on by itself after %q", ev.Node, n.paused)
 		}
-		n.paused, n.resumed, n.compared = "", true, false
+		n.paused, n.resumed, n.compared = "", ev.Actor != "server", false
 		for p := range j.acked { // order-free: each by itself
 			if ev.Push && p.Node == ev.Node && !j.deleting(p) {
 				delete(j.acked, p)

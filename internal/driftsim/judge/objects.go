@@ -51,7 +51,7 @@ func (j *Judge) set(ev event.ConfigSet) {
 	key := ev.Kind + "/" + ev.Name
 	old := j.objects[key]
 	o := &object{kind: ev.Kind, name: ev.Name, version: ev.Version, def: ev.Definition, gone: map[string]bool{}, maybe: map[string]bool{}, binned: map[string]clock.Instant{}}
-	if old != nil && ev.Version <= old.version && len(old.maybe) == 0 {
+	if old != nil && !old.removed && ev.Version <= old.version {
 		j.Violate("S45", "version %d of %s follows %d", ev.Version, key, old.version)
 	}
 	delete(j.objects, key)
@@ -108,19 +108,22 @@ func (j *Judge) based(ev event.ConfigSet, old, o *object, l *nodeconfig.Leg) {
 		return
 	}
 	config := string(o.def.Config(l))
-	if f := j.node(p.Node).flight; f != nil && f.place == p && old != nil && old.at(p) != nil {
+	var was *nodeconfig.Leg
+	if old != nil && len(old.maybe)+len(old.gone) < len(old.def.Legs) {
+		was = old.at(p)
+	}
+	if f := j.node(p.Node).flight; f != nil && f.place == p && was != nil && !old.maybe[was.Role] {
 		return
 	}
-	if old != nil {
-		if was := old.at(p); was != nil && string(old.def.Config(was)) == config {
-			if _, decided := j.decided[p]; j.acked[p] != nil && j.acked[p].version == old.version && !old.removed && !decided {
-				k := j.acked[p]
-				k.version = o.version
-			}
-			return
+	if was != nil && string(old.def.Config(was)) == config {
+		_, decided := j.decided[p]
+		if k := j.acked[p]; k != nil && k.version == old.version && !old.removed && !decided {
+			k.version = o.version
 		}
+		return
 	}
 	delete(j.acked, p)
+	delete(j.decided, p)
 	if ev.Base == event.BaseDefined {
 		j.acked[p] = &known{version: o.version, guessed: true}
 	} else {
@@ -157,11 +160,12 @@ func (j *Judge) drop(o *object) {
 	delete(j.objects, o.kind+"/"+o.name)
 	for i := range o.def.Legs {
 		p := o.place(&o.def.Legs[i])
-		if n := j.node(p.Node); n.flight != nil && n.flight.place == p && !j.owed[p] {
+		if n := j.node(p.Node); n.flight != nil && n.flight.place == p && n.flight.object == o.kind+"/"+o.name {
 			n.flight = nil
 		}
 		if j.owed[p] && o.maybe[o.def.Legs[i].Role] {
 			delete(j.owed, p)
+			delete(j.unsure, p)
 			j.doubt[p] = true
 		} else if !j.owed[p] {
 			delete(j.acked, p)

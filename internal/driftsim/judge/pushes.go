@@ -102,7 +102,11 @@ func (j *Judge) succeeded(ev event.PushSucceeded) {
 	delete(j.decided, p)
 	delete(j.unsure, p)
 	if !ev.Delete {
-		j.acked[p] = &known{ev.Version, ev.ETag, string(ev.Observed), ev.ReadBack || len(ev.Observed) == 0}
+		k := &known{version: ev.Version, etag: ev.ETag, observed: string(ev.Observed), guessed: ev.ReadBack || len(ev.Observed) == 0}
+		if o != nil && o.at(p) != nil && o.version == ev.Version {
+			k.desired = string(o.def.Config(o.at(p)))
+		}
+		j.acked[p] = k
 		return
 	}
 	if s := j.snapshot; s != nil && s.Node == ev.Node && s.Op < ev.Op {
@@ -128,11 +132,14 @@ func (j *Judge) failed(ev event.PushFailed) {
 		return
 	}
 	p := n.flight.place
+	if s := j.snapshot; s != nil && s.Node == ev.Node && s.Op >= ev.Op {
+		j.Violate("S45", "operation %d of %s is said to have failed, and the node applied it", ev.Op, ev.Node)
+	}
 	if ev.Absent {
 		delete(n.has, p)
 	}
 	if k := j.acked[p]; k != nil && ev.Conflict && ev.ETag != "" {
-		if o := j.owner(p); !k.guessed && !j.same(p, nameOf(o, p), k.observed, string(ev.Observed)) && (o == nil || !j.same(p, o.name, string(o.def.Config(o.at(p))), string(ev.Observed))) {
+		if o := j.owner(p); !k.guessed && !j.same(p, nameOf(o, p), k.observed, string(ev.Observed)) && !j.same(p, nameOf(o, p), k.desired, string(ev.Observed)) && (o == nil || !j.asObserved(p, o, o.at(p), string(ev.Observed), k.observed)) {
 			j.Violate("S44", "%v has %s instead of %s, and that is said to be of no importance", p, ev.Observed, k.observed)
 		}
 		k.etag, k.observed = ev.ETag, string(ev.Observed)
@@ -155,7 +162,7 @@ func (j *Judge) open(of event.SyncOf, d event.Drifted, drift string) {
 	}
 	if drift == "missing" {
 		j.missing = append(j.missing, p)
-		if s := j.snapshot; s != nil && len(s.Objects) == 0 && j.expected(of.Node) > 1 && !n.resumed {
+		if s := j.snapshot; s != nil && len(s.Objects) == 0 && j.expects > 1 && !n.resumed {
 			j.Violate("S48", "%v is missing by an empty snapshot", p)
 		}
 		if s := j.snapshot; s != nil && s.Instance != n.instance {
@@ -219,6 +226,7 @@ func (j *Judge) resolved(ev event.DriftResolved) {
 			j.owed[p] = true
 		}
 	case "ingest":
+		delete(j.decided, p)
 		if k := j.acked[p]; k != nil {
 			k.etag, k.observed, k.guessed = ev.ETag, string(ev.Actual), false
 		}

@@ -70,6 +70,15 @@ func TestEveryShellFaultIsFound(t *testing.T) {
 	h.all(t, 5)
 }
 
+// TestEveryNodeFaultIsFound has the simulation of nodes find the faults of Nodes, each within
+// STEADY_NODE_MUTANT_SEEDS schedules.
+func TestEveryNodeFaultIsFound(t *testing.T) {
+	h := &hunter{pkg: "internal/driftsim", faults: Nodes(), known: "testdata/node_seeds.txt", seeds: fromEnv(t, "STEADY_NODE_MUTANT_SEEDS", 5000)}
+	h.batch = h.seeds
+	h.args = func(f *Fault) []string { return []string{"-want", strings.Join(f.Finds, ",")} }
+	h.all(t, 100)
+}
+
 func fromEnv(t *testing.T, name string, otherwise int) int {
 	s := os.Getenv(name)
 	if s == "" {

@@ -3,6 +3,7 @@ package mutant
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -23,6 +24,9 @@ func simulated() []string {
 		all = append(all, "S"+strconv.Itoa(i))
 	}
 	all = append(all, "S38", "S40", "S42", "S43")
+	for i := 44; i <= 53; i++ {
+		all = append(all, "S"+strconv.Itoa(i)) // of nodes
+	}
 	for i := 1; i <= 7; i++ {
 		all = append(all, "L"+strconv.Itoa(i))
 	}
@@ -33,7 +37,7 @@ func simulated() []string {
 // to find anything.
 func TestEveryInvariantHasAFault(t *testing.T) {
 	planted := map[string]bool{}
-	for _, f := range Faults() {
+	for _, f := range slices.Concat(Faults(), Nodes()) {
 		planted[f.Finds[0]] = true
 	}
 	for _, name := range simulated() {
@@ -46,9 +50,9 @@ func TestEveryInvariantHasAFault(t *testing.T) {
 // TestEveryFaultHasItsPlace: each fragment is in its file, once, and no two
 // overlap.
 func TestEveryFaultHasItsPlace(t *testing.T) {
-	faults, shells := Faults(), Shells()
-	if len(faults) < 40 || len(shells) < 20 {
-		t.Errorf("%d faults and %d of shells, at least 40 and 20 are to be planted", len(faults), len(shells))
+	faults, shells, nodes := slices.Concat(Faults(), Nodes()), Shells(), len(Nodes())
+	if len(faults)-nodes < 40 || len(shells) < 20 || nodes < 20 {
+		t.Errorf("%d faults, %d of shells and %d of nodes, at least 40, 20 and 20 are to be planted", len(faults)-nodes, len(shells), nodes)
 	}
 	names := map[string]bool{}
 	for i := range faults {

@@ -697,7 +697,7 @@ export interface NodeRow {
   why?: string;
 }
 
-export interface NodeVerb {
+export interface NodeVerbInBody {
   reason?: string;
 }
 
@@ -1103,8 +1103,10 @@ export interface Schema {
   additionalProperties?: unknown;
   description?: string;
   enum?: string[] | null;
+  examples?: unknown[] | null;
   items?: Schema;
   properties?: Record<string, Schema>;
+  required?: string[] | null;
   title?: string;
   type: string;
   "x-order"?: string[] | null;

@@ -1,5 +1,5 @@
 import { type ReadonlySignal, batch, computed, effect, signal } from "@preact/signals";
-import { useEffect, useMemo } from "preact/hooks";
+import { useLayoutEffect, useMemo } from "preact/hooks";
 import { type Answers, routes } from "./api";
 import { type Operation, type Query, Refused, call, pathOf, request } from "./request";
 import { keep, kept, parameter } from "./router";
@@ -114,8 +114,10 @@ function open() {
   });
   s.addEventListener("topic", (e) => {
     hear();
-    frames.push(JSON.parse(e.data));
-    if (frames.length === 1) requestAnimationFrame(show);
+    const f: Frame = JSON.parse(e.data);
+    const waited = topics.get(f.topic)?.answered.peek()?.seq === 0;
+    if (frames.push(f) === 1 && !waited) requestAnimationFrame(show);
+    if (waited) show(); // the first answer: somebody waits for it
   });
   s.onerror = () => {
     connection.value = "lost";
@@ -213,11 +215,11 @@ effect(() => {
 // unkept is the status of what a server does not know of the past: resources, measurements, …
 export const unkept = 410;
 
-// past fetches what a topic was at a record.
-async function past(path: string, at: number, known: boolean): Promise<Answered<unknown>> {
+// past fetches what a topic was at a record, until nobody asks for that record any more.
+async function past(path: string, at: number, known: boolean, over: AbortSignal): Promise<Answered<unknown>> {
   if (!known) return { seq: at, error: { status: unkept, detail: "What this was then is not in the log." } };
   try {
-    const value = await request<unknown>("GET", `${prefix}${path}${path.includes("?") ? "&" : "?"}at=${at}`);
+    const value = await request<unknown>("GET", `${prefix}${path}${path.includes("?") ? "&" : "?"}at=${at}`, undefined, over);
     return { seq: at, value: Array.isArray(value) ? { items: value } : value };
   } catch (e) {
     return { seq: at, error: { status: e instanceof Refused ? e.status : 0, detail: String((e as Error).message) } };
@@ -235,14 +237,15 @@ export function useTopic<T>(path: string, known: boolean, timeless = false): Rea
     topics.set(path, t);
     return t;
   }, [path]);
-  useEffect(() => {
+  useLayoutEffect(() => { // the topic is asked for before the page without its answer is painted
     live.users++;
     live.coming = false;
     ask();
     const stop = effect(() => {
-      const at = replayed.value;
+      const at = replayed.value, over = new AbortController();
       if (at === undefined || timeless) pasts.value = undefined;
-      else past(path, at, known).then((a) => at === replayed.peek() && (pasts.value = a as Answered<T>));
+      else past(path, at, known, over.signal).then((a) => over.signal.aborted || (pasts.value = a as Answered<T>));
+      return () => over.abort();
     });
     return () => {
       stop();

@@ -1,4 +1,3 @@
-import { useEffect, useState } from "preact/hooks";
 import { HostTable, PAGE, hostQuery } from "../parts/hosts";
 import { Command, Empty, Loaded } from "../parts/layout";
 import { Pager } from "../parts/table";
@@ -9,18 +8,13 @@ import { useAnswer } from "../stream";
 export function HostsPage() {
   const hosts = useAnswer("page-hosts", {}, hostQuery({}));
   const fleet = useAnswer("show-fleet").value;
-  const [search, setSearch] = useState(parameter("search"));
-  useEffect(() => {
-    const wait = setTimeout(() => go(withParameters({ search, offset: "" }), true), 30);
-    return () => clearTimeout(wait);
-  }, [search]);
-  const pick = (name: string) => (e: Event) => go(withParameters({ [name]: (e.target as HTMLSelectElement).value, offset: "" }), true);
+  const pick = (name: string) => (e: Event) => go(withParameters({ [name]: (e.target as HTMLSelectElement | HTMLInputElement).value, offset: "" }), true);
   const channels = [...new Set((fleet?.groups ?? []).map((g) => g.channel))];
   return (
     <>
       <h1>Hosts</h1>
       <form class="filters" role="search" onSubmit={(e) => e.preventDefault()}>
-        <label>Name <input type="search" value={search} onInput={(e) => setSearch(e.currentTarget.value)} /></label>
+        <label>Name <input type="search" value={parameter("search")} onInput={pick("search")} /></label>
         <label>State <select value={parameter("state")} onChange={pick("state")}>
           <option value="">any</option>
           {(fleet?.legend ?? []).map((l) => <option key={l.code} value={l.state}>{l.state} ({l.count})</option>)}

@@ -163,7 +163,8 @@ function Leg({ kind, role, doc, set, wrong }: { kind: string; role: string; doc:
       {said("")}
       <div class="field"><label for={`${role}-node`}>Node</label><input id={`${role}-node`} list="nodes" required value={leg.node} aria-invalid={wrong.node ? true : undefined} onInput={(e) => change({ node: e.currentTarget.value })} />{said("node")}</div>
       <div class="field"><label for={`${role}-id`}>What the device calls it (empty: its name)</label><input id={`${role}-id`} value={leg.id ?? ""} aria-invalid={wrong.id ? true : undefined} onInput={(e) => change({ id: e.currentTarget.value })} />{said("id")}</div>
-      <Grown id={`leg-${role}`} label={`Config of ${role}`} doc={leg.config} set={(config) => change({ config })} wrong={wrong} />
+      <Grown id={`leg-${role}`} label={`Config of ${role}`} doc={leg.config} set={(config) => change({ config })}
+        problems={Object.entries(wrong).filter(([f]) => f.startsWith("config.")).map(([f, message]) => ({ location: f.slice(7), message }))} />
     </fieldset>
   );
 }

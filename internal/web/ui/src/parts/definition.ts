@@ -46,8 +46,8 @@ export function exact(v: unknown): boolean {
   return typeof v !== "object" || v === null || Object.values(v).every(exact);
 }
 
-// A Place is the part of a definition that a refusal is about; a field is named as in configs,
-// or is node or id of its leg.
+// A Place is the part of a definition that a refusal is about; a field is "node", "id", or, in the config,
+// its path with dots behind "config."; "" is the leg as a whole.
 export interface Place {
   role: string;
   field: string;
@@ -60,20 +60,22 @@ export function placed(detail: string, d: Definition): Place | undefined {
   if (at && legs[Number(at[1])]) return { role: legs[Number(at[1])]!.role, field: at[2] ?? "" };
   const port = /port (?:\w+\/)?(\d+)(?:\/\w+)? of node (\S+) is used/.exec(detail);
   const on = legs.find((l) => l.node === (port?.[2] ?? /^node (\S+) has/.exec(detail)?.[1]));
-  if (on && port) return { role: on.role, field: holding(on.config, port[1]!) };
+  if (on && port) return { role: on.role, field: below(holding(on.config, port[1]!)) };
   if (on) return { role: on.role, field: detail.includes("another id") ? "id" : "node" };
   const leg = legs.find((l) => detail.includes(`leg ${l.role}: `));
   if (!leg) return undefined;
   const rest = detail.slice(detail.indexOf(`leg ${leg.role}: `) + leg.role.length + 6);
-  return { role: leg.role, field: /^(node|id) /.exec(rest)?.[1] ?? shown(leg.config, /^field (\S+) /.exec(rest)?.[1] ?? "") };
+  return { role: leg.role, field: /^(node|id) /.exec(rest)?.[1] ?? below(shown(leg.config, /^field (\S+) /.exec(rest)?.[1] ?? "")) };
 }
+
+const below = (path: string) => (path ? `config.${path}` : "");
 
 // holding is the field of a config that has a port, or "".
 function holding(config: unknown, port: string): string {
   for (const [name, v] of Object.entries(object(config))) {
     if (isObject(v)) {
       const inner = holding(v, port);
-      if (inner) return `${name}/${inner}`;
+      if (inner) return `${name}.${inner}`;
     } else if (new RegExp(`(^|\\D)${port}$`).test(String(v))) return name;
   }
   return "";
@@ -85,9 +87,10 @@ function shown(config: unknown, path: string): string {
   let v = config;
   for (const s of path.split("/")) {
     if (!isObject(v)) break;
-    v = v[s.replaceAll("~1", "/").replaceAll("~0", "~")];
+    const name = s.replaceAll("~1", "/").replaceAll("~0", "~");
+    v = v[name];
     if (v === undefined) return "";
-    steps.push(s);
+    steps.push(name);
   }
-  return steps.join("/");
+  return steps.join(".");
 }

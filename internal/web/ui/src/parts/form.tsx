@@ -1,5 +1,6 @@
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import type { Schema } from "../api";
+import type { Problem } from "../request";
 
 export type Document = Record<string, unknown>;
 
@@ -17,9 +18,6 @@ function put(doc: Document | undefined, name: string, value: unknown): Document 
 // filled is a document without the objects in it that say nothing.
 export const filled = (doc: Document) => Object.fromEntries(Object.entries(doc).filter(([, v]) => json(v) !== "{}"));
 
-// step is a name as a step of a path.
-export const step = (name: string) => name.replaceAll("~", "~0").replaceAll("/", "~1");
-
 // idOf is the id of the element for a field in another one: no id has a space.
 const idOf = (id: string, name: string) => `${id}-${name.replace(/[^\w-]/g, (c) => `_${c.charCodeAt(0)}`)}`;
 
@@ -27,29 +25,49 @@ const lines = (text: string) => text.split("\n").filter((l) => l !== "");
 
 interface Input {
   id: string;
-  path: string; // of its steps, as the server names a field
-  wrong: Record<string, string>; // what the server says of fields, by path
   label: string;
   schema: Schema;
   value: unknown;
   set: (value: unknown) => void;
+  required: boolean;
+  names: string[]; // that may be meant
+  problems: Problem[]; // of this field and what is in it, by paths from here
 }
 
-// Form edits a document by its schema. What is nested too deeply for it is text in it.
-export function Form({ schema, doc, set, id, skip = [], wrong = {} }: { schema: Schema; doc: Document; set: (doc: Document) => void; id: string; skip?: string[]; wrong?: Record<string, string> }) {
-  const names = (schema["x-order"] ?? []).filter((n) => !skip.includes(n));
+// within are the problems of a field, by paths from there.
+const within = (problems: Problem[], name: string) => problems
+  .filter((p) => p.location === name || p.location?.startsWith(name + "."))
+  .map((p) => ({ ...p, location: p.location!.slice(name.length + 1) }));
+
+// Form edits a document by its schema: what is required comes first. What is nested too deeply for it
+// is text in it. Names are of what a field may name.
+export function Form({ schema, doc, set, id, skip = [], names: known = {}, problems }: { schema: Schema; doc: Document; set: (doc: Document) => void; id: string; skip?: string[]; names?: Record<string, string[]>; problems: Problem[] }) {
+  const required = schema.required ?? [];
+  const names = (schema["x-order"] ?? []).filter((n) => !skip.includes(n)).sort((a, b) => Number(required.includes(b)) - Number(required.includes(a)));
   const [began] = useState(doc); // a field stays where it is while it is typed
   const first = names.filter((n, i) => i < shown || began[n] !== undefined);
   const rest = names.filter((n) => !first.includes(n));
+  const more = useOpened(rest.some((n) => within(problems, n).length > 0));
   const field = (n: string) => (
-    <Field key={n} id={idOf(id, n)} path={step(n)} wrong={wrong} label={n} schema={schema.properties![n]!} value={doc[n]} set={(v) => set(put(doc, n, v) ?? {})} />
+    <Field key={n} id={idOf(id, n)} label={n} schema={schema.properties![n]!} value={doc[n]} set={(v) => set(put(doc, n, v) ?? {})}
+      required={required.includes(n)} names={known[n] ?? []} problems={within(problems, n)} />
   );
   return (
     <div class="form">
       {first.map(field)}
-      {rest.length > 0 && <details><summary>More fields ({rest.length})</summary>{rest.map(field)}</details>}
+      {rest.length > 0 && <details ref={more}><summary>More fields ({rest.length})</summary>{rest.map(field)}</details>}
     </div>
   );
+}
+
+// useOpened opens what folds when there is something in it to see. It never closes it: somebody may be
+// typing there, and have emptied a field.
+function useOpened(see: boolean) {
+  const fold = useRef<HTMLDetailsElement>(null);
+  useEffect(() => {
+    if (see && fold.current) fold.current.open = true;
+  }, [see]);
+  return fold;
 }
 
 const shown = 9; // fields of a form that is new
@@ -57,7 +75,7 @@ const shown = 9; // fields of a form that is new
 function Field(f: Input) {
   const { schema: s, value } = f;
   if (s.type === "object" && s.properties) return <Nested {...f} />;
-  const hint = [s.description, s.type === "array" && isText(s) ? "one a line" : "", mapped(s) ? "NAME=VALUE, one a line" : ""].filter(Boolean).join("; ");
+  const hint = [f.required ? "required" : "", s.description, s.type === "array" && isText(s) ? "one a line" : "", mapped(s) ? "NAME=VALUE, one a line" : ""].filter(Boolean).join("; ");
   return (
     <div class="field">
       <label for={f.id}>{f.label}</label>
@@ -69,20 +87,27 @@ function Field(f: Input) {
             </select>
           : <Text {...f} />}
       <p id={`${f.id}-hint`} class="dim">{hint}</p>
-      {f.wrong[f.path] && <p role="alert" class="error">{f.wrong[f.path]}</p>}
+      <Wrong of={f.problems} />
     </div>
   );
 }
 
 const chosen = (s: Schema, text: string) => (text === "" ? undefined : s.type === "boolean" ? text === "true" : text);
 
-function Nested({ id, path, wrong, label, schema, value, set }: Input) {
+function Wrong({ of }: { of: Problem[] }) {
+  return <>{of.map((p, i) => <p key={i} role="alert" class="error">{p.location && <code>{p.location} </code>}{p.message}</p>)}</>;
+}
+
+function Nested({ id, label, schema, value, set, problems }: Input) {
   const doc = value as Document | undefined;
+  const fold = useOpened(doc !== undefined || problems.length > 0);
   return (
-    <details class="nested" open={doc !== undefined}>
+    <details ref={fold} class="nested">
       <summary>{label} {schema.description && <span class="dim">{schema.description}</span>}</summary>
+      <Wrong of={problems.filter((p) => !p.location)} />
       {(schema["x-order"] ?? []).map((n) => (
-        <Field key={n} id={idOf(id, n)} path={`${path}/${step(n)}`} wrong={wrong} label={n} schema={schema.properties![n]!} value={doc?.[n]} set={(v) => set(put(doc, n, v))} />
+        <Field key={n} id={idOf(id, n)} label={n} schema={schema.properties![n]!} value={doc?.[n]} set={(v) => set(put(doc, n, v))}
+          required={false} names={[]} problems={within(problems, n)} />
       ))}
     </details>
   );
@@ -125,7 +150,7 @@ function read(s: Schema, text: string): unknown {
 }
 
 // Text is a value that is typed. What cannot be read stays as it is typed, and says so.
-function Text({ id, schema, value, set }: Pick<Input, "id" | "schema" | "value" | "set">) {
+function Text({ id, schema, value, set, required, names, problems }: Input) {
   const [text, setText] = useState(written(schema, value));
   const [wrong, setWrong] = useState("");
   useEffect(() => {
@@ -146,11 +171,15 @@ function Text({ id, schema, value, set }: Pick<Input, "id" | "schema" | "value" 
       setWrong((e as Error).message);
     }
   };
-  const common = { id, value: text, onInput: type, "aria-describedby": `${id}-hint`, "aria-invalid": wrong ? true : undefined, spellcheck: false };
+  const common = {
+    id, value: text, onInput: type, placeholder: written(schema, schema.examples?.[0]), "aria-required": required || undefined,
+    "aria-describedby": `${id}-hint`, "aria-invalid": wrong || problems.length > 0 ? true : undefined, spellcheck: false,
+  };
   const long = !["string", "integer", "number"].includes(schema.type) || id.endsWith("-inline");
   return (
     <>
-      {long ? <textarea {...common} rows={Math.min(12, Math.max(2, text.split("\n").length))} /> : <input {...common} inputMode={schema.type === "integer" ? "numeric" : "text"} />}
+      {long ? <textarea {...common} rows={Math.min(12, Math.max(2, (text || common.placeholder).split("\n").length))} /> : <input {...common} inputMode={schema.type === "integer" ? "numeric" : "text"} list={names.length > 0 ? `${id}-names` : undefined} />}
+      {names.length > 0 && <datalist id={`${id}-names`}>{names.map((n) => <option key={n} value={n} />)}</datalist>}
       {wrong && <p role="alert" class="error">{wrong}</p>}
     </>
   );
@@ -162,7 +191,7 @@ export function Source({ id, doc, set, reads = "steady apply reads the same, as 
   return (
     <div class="field">
       <label for={id}>The same as text (JSON)</label>
-      <Text id={id} schema={schema} value={doc} set={(v) => v !== undefined && set(v as Document)} />
+      <Text id={id} label="" schema={schema} value={doc} set={(v) => v !== undefined && set(v as Document)} required={false} names={[]} problems={[]} />
       <p id={`${id}-hint`} class="dim">{reads}</p>
     </div>
   );

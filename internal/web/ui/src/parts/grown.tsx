@@ -1,5 +1,6 @@
 import { useRef, useState } from "preact/hooks";
 import type { Schema } from "../api";
+import type { Problem } from "../request";
 import { type Document, Form } from "./form";
 
 export const isObject = (v: unknown): v is Document => typeof v === "object" && v !== null && !Array.isArray(v);
@@ -30,9 +31,9 @@ function inside(doc: Document, [name, ...rest]: string[], value: unknown): Docum
   return { ...doc, [name!]: inside(next, rest, value) };
 }
 
-// Grown edits a document as fields, those that it has and what is added. Wrong is what the
-// server says of fields, by path.
-export function Grown({ id, label, doc, set, wrong }: { id: string; label: string; doc: Document; set: (doc: Document) => void; wrong?: Record<string, string> }) {
+// Grown edits a document as fields, those that it has and what is added. Problems are
+// what the server says of fields.
+export function Grown({ id, label, doc, set, problems = [] }: { id: string; label: string; doc: Document; set: (doc: Document) => void; problems?: Problem[] }) {
   const schema = useRef<Schema | undefined>(undefined);
   schema.current = joined(schema.current, grown(doc));
   const [name, setName] = useState("");
@@ -51,7 +52,7 @@ export function Grown({ id, label, doc, set, wrong }: { id: string; label: strin
   };
   return (
     <div role="group" aria-label={label}>
-      <Form id={id} schema={schema.current} doc={doc} set={set} {...(wrong ? { wrong } : {})} />
+      <Form id={id} schema={schema.current} doc={doc} set={set} problems={problems} />
       <form class="filters" onSubmit={add}>
         <label>Add a field <input required value={name} placeholder="port, or media.codec" onInput={(e) => setName(e.currentTarget.value)} /></label>
         <label>Its value, as JSON or a text <input required value={value} onInput={(e) => setValue(e.currentTarget.value)} /></label>

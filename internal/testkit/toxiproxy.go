@@ -1,0 +1,132 @@
+package testkit
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"testing"
+)
+
+// toxiproxyModule is the module of the program, whose version its go.mod names.
+func toxiproxyModule() string {
+	_, file, _, _ := runtime.Caller(0)
+	return filepath.Join(filepath.Dir(file), "testdata", "toxiproxy")
+}
+
+// ToxiproxyProgram is Toxiproxy's server. It is built from its module: once, since the
+// build cache has it then.
+func ToxiproxyProgram(t testing.TB) string {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "toxiproxy")
+	cmd := exec.Command("go", "build", "-o", program, "github.com/Shopify/toxiproxy/v2/cmd/server")
+	cmd.Dir = toxiproxyModule()
+	if out, err := cmd.CombinedOutput(); err != nil {
+		Missing(t, fmt.Sprintf("Toxiproxy does not build: (cd %s && go mod download): %v\n%s", cmd.Dir, err, out))
+	}
+	return program
+}
+
+// Toxiproxy is a running server of a fault injector for TCP connections.
+type Toxiproxy struct {
+	t    testing.TB
+	Addr string // of its API
+	*Process
+	program string
+}
+
+// StartToxiproxy starts a server without proxies.
+func StartToxiproxy(t testing.TB, program string) *Toxiproxy {
+	t.Helper()
+	x := &Toxiproxy{t: t, Addr: FreeAddr(t), program: program}
+	x.Restart()
+	return x
+}
+
+// Restart starts the server again, at the same address. It keeps nothing.
+func (x *Toxiproxy) Restart() {
+	x.t.Helper()
+	if x.Process != nil {
+		x.Kill()
+	}
+	host, port, err := net.SplitHostPort(x.Addr)
+	Must(x.t, err)
+	cmd := exec.Command(x.program, "-host", host, "-port", port)
+	cmd.Env = append(os.Environ(), "LOG_LEVEL=warn")
+	x.Process = Start(x.t, cmd)
+	Eventually(x.t, "Toxiproxy answers", func() bool { return x.call("GET", "/version", nil) == nil })
+}
+
+// call is a request of its API.
+func (x *Toxiproxy) call(method, path string, in any) error {
+	raw, err := json.Marshal(in)
+	if err != nil {
+		return err
+	}
+	req, err := http.NewRequest(method, "http://"+x.Addr+path, bytes.NewReader(raw))
+	if err != nil {
+		return err
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err == nil && res.StatusCode > 299 {
+		err = fmt.Errorf("%s %s: %s: %s", method, path, res.Status, text)
+	}
+	return err
+}
+
+// Wire is a connection through Toxiproxy whose faults a test chooses.
+type Wire struct {
+	x    *Toxiproxy
+	name string
+	Addr string // where to connect
+}
+
+// Wire opens a way to an address.
+func (x *Toxiproxy) Wire(name, to string) *Wire {
+	x.t.Helper()
+	w := &Wire{x: x, name: name, Addr: FreeAddr(x.t)}
+	Must(x.t, x.call("POST", "/proxies", map[string]any{"name": name, "listen": w.Addr, "upstream": to}))
+	return w
+}
+
+// Directions of a fault.
+const (
+	ToServer = "upstream"
+	ToClient = "downstream"
+)
+
+// Add injects a fault of a type that Toxiproxy has (latency, timeout, reset_peer,
+// limit_data, bandwidth, slicer, …) in one direction: timeout with timeout 0 swallows all
+// that is sent from then on, and keeps the connection open.
+func (w *Wire) Add(fault, direction string, attributes map[string]any) {
+	w.x.t.Helper()
+	Must(w.x.t, w.x.call("POST", "/proxies/"+w.name+"/toxics", map[string]any{"name": fault + "-" + direction, "type": fault, "stream": direction, "attributes": attributes}))
+}
+
+// Remove takes a fault away.
+func (w *Wire) Remove(fault, direction string) {
+	w.x.t.Helper()
+	Must(w.x.t, w.x.call("DELETE", "/proxies/"+w.name+"/toxics/"+fault+"-"+direction, nil))
+}
+
+// Cut ends all connections and refuses new ones, until Mend.
+func (w *Wire) Cut() { w.enable(false) }
+
+// Mend lets connections through again.
+func (w *Wire) Mend() { w.enable(true) }
+
+func (w *Wire) enable(on bool) {
+	w.x.t.Helper()
+	Must(w.x.t, w.x.call("POST", "/proxies/"+w.name, map[string]any{"enabled": on}))
+}
