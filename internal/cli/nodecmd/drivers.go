@@ -10,6 +10,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/nodeconfig"
 	"github.com/steadyfleet/steady/internal/core/prose"
 	"github.com/steadyfleet/steady/internal/drivers/file"
+	"github.com/steadyfleet/steady/internal/drivers/netconf"
 	"github.com/steadyfleet/steady/internal/drivers/toxiproxy"
 	"github.com/steadyfleet/steady/nodesdk"
 )
@@ -35,6 +36,14 @@ var drivers = []driver{
 		{"timeout", "of a command (default: 10s)"},
 	}, ruleOptions), openFile},
 	{"toxiproxy", "Toxiproxy: a proxy is a leg of a tunnel", []option{{"url", "of its API, as http://127.0.0.1:8474"}}, opened(toxiproxy.Open)},
+	{"netconf", "a device that speaks NETCONF over SSH: entries of a YANG list, or a subtree", listed(netconf.Options), opened(netconf.Open)},
+}
+
+func listed(list [][2]string) (out []option) {
+	for _, o := range list {
+		out = append(out, option{o[0], o[1]})
+	}
+	return out
 }
 
 // opened has the errors of a driver that reads its options itself be those of the command.
