@@ -10,6 +10,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/nodeconfig"
 	"github.com/steadyfleet/steady/internal/core/prose"
 	"github.com/steadyfleet/steady/internal/drivers/file"
+	"github.com/steadyfleet/steady/internal/drivers/kea"
 	"github.com/steadyfleet/steady/internal/drivers/netconf"
 	"github.com/steadyfleet/steady/internal/drivers/toxiproxy"
 	"github.com/steadyfleet/steady/nodesdk"
@@ -36,6 +37,7 @@ var drivers = []driver{
 		{"timeout", "of a command (default: 10s)"},
 	}, ruleOptions), openFile},
 	{"toxiproxy", "Toxiproxy: a proxy is a leg of a tunnel", []option{{"url", "of its API, as http://127.0.0.1:8474"}}, opened(toxiproxy.Open)},
+	{"kea", "the DHCPv4 server of ISC Kea: its configuration is a document", listed(kea.Options), opened(kea.Open)},
 	{"netconf", "a device that speaks NETCONF over SSH: entries of a YANG list, or a subtree", listed(netconf.Options), opened(netconf.Open)},
 }
 
