@@ -11,6 +11,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/prose"
 	"github.com/steadyfleet/steady/internal/drivers/file"
 	"github.com/steadyfleet/steady/internal/drivers/kea"
+	"github.com/steadyfleet/steady/internal/drivers/mediamtx"
 	"github.com/steadyfleet/steady/internal/drivers/netconf"
 	"github.com/steadyfleet/steady/internal/drivers/toxiproxy"
 	"github.com/steadyfleet/steady/nodesdk"
@@ -38,6 +39,7 @@ var drivers = []driver{
 	}, ruleOptions), openFile},
 	{"toxiproxy", "Toxiproxy: a proxy is a leg of a tunnel", []option{{"url", "of its API, as http://127.0.0.1:8474"}}, opened(toxiproxy.Open)},
 	{"kea", "the DHCPv4 server of ISC Kea: its configuration is a document", listed(kea.Options), opened(kea.Open)},
+	{"mediamtx", "MediaMTX: a path is a flow", listed(mediamtx.Options), opened(mediamtx.Open)},
 	{"netconf", "a device that speaks NETCONF over SSH: entries of a YANG list, or a subtree", listed(netconf.Options), opened(netconf.Open)},
 }
 
@@ -132,7 +134,7 @@ func driverHelp() string {
 	for _, d := range drivers {
 		fmt.Fprintf(&b, "  %s: %s\n", d.name, d.what)
 		for _, o := range d.options {
-			fmt.Fprintf(&b, "    %-9s %s\n", o.name, o.what)
+			fmt.Fprintf(&b, "    %-13s %s\n", o.name, o.what)
 		}
 	}
 	return strings.TrimSuffix(b.String(), "\n")

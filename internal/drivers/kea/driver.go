@@ -25,8 +25,8 @@ var Options = [][2]string{
 	{"url", "of the control agent, as http://127.0.0.1:8000"},
 	{"user", "of the control agent, if it asks for one"},
 	{"password-file", "file with the user's password"},
-	{"file", "Kea's configuration file, if it is on this machine: edits there that Kea has not read are never overwritten"},
-	{"local", "members of Dhcp4 that belong to the machine and are no part of the document, separated by commas (default: control-socket)"},
+	{"file", "Kea's file, if on this machine: edits that Kea has not read are not overwritten"},
+	{"local", "members of Dhcp4 that are the machine's and no part of the document, with commas"},
 }
 
 // Driver is a nodesdk.Driver.
