@@ -333,13 +333,6 @@ func (o *office) open(kind, name string) {
 	o.kind(kind + "s")
 	o.In("group", "Every "+kind).Choose("link", name)
 	o.Wait("heading", strings.ToUpper(kind[:1])+kind[1:]+" web-1/"+name)
-	o.arrive()
-}
-
-// arrive loads the page anew: a stream that the browser opens again, as it does when the addresses of the
-// machine change, asks for what the page showed when it was loaded.
-func (o *office) arrive() {
-	o.Go(browse.Eval[string](o.Page, "location.href"))
 }
 
 // begin opens what makes a resource on the page of its kind; make fills in its place.
@@ -353,7 +346,6 @@ func (o *office) name(name string) {
 	o.Write("textbox", "Name", name)
 	o.Choose("button", "Fill in")
 	o.Wait("button", "Preview")
-	o.arrive()
 }
 
 func (o *office) make(kind, name string) {
