@@ -256,7 +256,7 @@ func (o *office) restore() {
 	o.Choose("link", "New workspace from it")
 	o.name("again")
 	o.Until("the image to be filled in", `document.getElementById("field-image")?.value === "snapshot/job"`)
-	o.Write("textbox", "The same as text (JSON)", `{"image": "snapshot/job", "command": ["sh", "-c", "cat /kept; exec sleep 1d"], "stopGrace": 0, "networkMode": "none", "health": {"disable": true}, "update": {"monitor": 100}}`)
+	o.Write("textbox", "The same as text (YAML)", `{"image": "snapshot/job", "command": ["sh", "-c", "cat /kept; exec sleep 1d"], "stopGrace": 0, "networkMode": "none", "health": {"disable": true}, "update": {"monitor": 100}}`)
 	o.set("workspace", "again")
 	o.WaitText("Running")
 	o.Choose("button", "Log")

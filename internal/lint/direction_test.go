@@ -20,7 +20,7 @@ var mayImport = []struct {
 	{"store", []string{"disk"}, "an engine tells a full disk from one that failed, and brings its schema up to date"},
 	{"control", []string{"disk", "store", "trust", "wire", "identity", "release"}, "the server runtime verifies releases, appends, enrols and speaks the agent protocol"},
 	{"agent", []string{"disk", "trust", "wire", "reconcile", "identity", "system", "docker", "router"}, "the agent verifies what it is sent, holds its identity and runs the framework with the managers and the router of its host"},
-	{"api", []string{"control", "store", "trust", "wire", "identity", "forecast", "replay", "logverify", "web"}, "the edge turns requests into inputs of the server runtime, hands the log out as replay and forecasts read it and an audit proves it, and serves the page that asks it"},
+	{"api", []string{"control", "store", "trust", "wire", "identity", "forecast", "replay", "logverify", "web", "strictyaml"}, "people type YAML on the page; the edge turns requests into inputs of the server runtime, hands the log out as replay and forecasts read it and an audit proves it, and serves the page that asks it"},
 	{"logverify", []string{"control", "store", "trust", "wire", "identity", "release", "replay"}, "an audit verifies again what the server verified, from what it handed out"},
 	{"replay", []string{"forecast", "release", "trust"}, "where a host's recorded answers no longer fit, the forecast's model of hosts goes on; a forecast begins where a log ends, with a release that is pushed then"},
 	{"release", []string{"disk", "trust", "strictyaml", "compliance"}, "a release is read strictly, and signed and verified as it is written; its plan is asked the controls that it signs"},
