@@ -92,6 +92,11 @@ export interface ChannelState {
   status?: string;
 }
 
+export interface Conversion {
+  value?: unknown;
+  yaml?: string;
+}
+
 export interface Definition {
   legs: Leg[] | null;
   mode?: string;
@@ -1267,6 +1272,7 @@ export interface Answers {
   "adopt-objects": Outcome[] | null;
   "ask-resource": Changed;
   "clear-quarantine": void;
+  "convert-yaml": Conversion;
   "create-forecast": Forecast;
   "create-login-link": LoginLink;
   "create-rerun": Forecast;
@@ -1363,6 +1369,7 @@ export const routes = {
   "adopt-objects": ["POST", "/v1/operator/nodes/{node}/adopt", "Ingest objects of a node that wait for it", false],
   "ask-resource": ["POST", "/v1/operator/hosts/{host}/{kind}/{name}/{verb}", "Ask once for something of a resource", false],
   "clear-quarantine": ["POST", "/v1/operator/quarantine/{channel}/{bundle}/clear", "Allow a bundle again on a channel", false],
+  "convert-yaml": ["POST", "/v1/operator/yaml", "Read YAML as JSON, or write JSON as YAML", false],
   "create-forecast": ["POST", "/v1/operator/forecasts", "Play the fleet ahead, with a release or without", false],
   "create-login-link": ["POST", "/v1/operator/login-links", "Make a code that logs a browser in once, within a minute", false],
   "create-rerun": ["POST", "/v1/operator/reruns", "Play the log again with something changed", false],

@@ -112,7 +112,7 @@ function Edit({ kind, name, is, draft }: { kind: string; name: string; is?: Obje
     <Section title={is ? "Change" : "Make"}>
       <div class="edit">
         <Fields kind={kind} doc={doc} set={setDoc} definition={definition} wrong={where ? { [where.role]: { [where.field]: error } } : {}} modes={modes} />
-        <Source id="source" doc={doc} set={setDoc} reads={`steady ${kind} ${is ? "edit" : "create"} -f reads the same, as YAML or JSON`} />
+        <Source id="source" doc={doc} set={setDoc} reads={`steady ${kind} ${is ? "edit" : "create"} -f reads the same`} />
       </div>
       <div class="verbs">
         <button type="button" onClick={preview}>Preview</button>

@@ -1,6 +1,6 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { Schema } from "../api";
-import type { Problem } from "../request";
+import { type Problem, call } from "../request";
 
 export type Document = Record<string, unknown>;
 
@@ -185,14 +185,49 @@ function Text({ id, schema, value, set, required, names, problems }: Input) {
   );
 }
 
-// Source is the same document as text.
-export function Source({ id, doc, set, reads = "steady apply reads the same, as YAML or JSON" }: { id: string; doc: Document; set: (doc: Document) => void; reads?: string }) {
-  const schema = { type: "object" } as Schema;
+// pause is how long somebody types before what is typed is read, in milliseconds.
+const pause = 150;
+
+// Source is the same document as YAML, which the server reads and writes. What cannot be read stays as it
+// is typed, and says where.
+export function Source({ id, doc, set, reads = "steady apply reads the same" }: { id: string; doc: Document; set: (doc: Document) => void; reads?: string }) {
+  const [text, setText] = useState("");
+  const [wrong, setWrong] = useState("");
+  const same = useRef<string | undefined>(undefined); // the document that the text is, as JSON
+  const reading = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
+  const now = json(doc);
+  useEffect(() => {
+    if (same.current === now) return;
+    let current = true;
+    call("convert-yaml", {}, { value: doc }).then((c) => {
+      if (!current) return;
+      same.current = now;
+      setWrong("");
+      setText(now === "{}" ? "" : c.yaml ?? "");
+    }, (e: Error) => current && setWrong(e.message));
+    return () => {
+      current = false;
+    };
+  }, [now]);
+  const type = (e: Event) => {
+    const typed = (e.target as HTMLTextAreaElement).value;
+    setText(typed);
+    clearTimeout(reading.current);
+    reading.current = setTimeout(() => {
+      const read = typed.trim() === "" ? Promise.resolve({ value: {} }) : call("convert-yaml", {}, { yaml: typed });
+      read.then((c) => {
+        setWrong("");
+        same.current = json(c.value);
+        set(c.value as Document);
+      }, (e: Error) => setWrong(e.message));
+    }, pause);
+  };
   return (
     <div class="field">
-      <label for={id}>The same as text (JSON)</label>
-      <Text id={id} label="" schema={schema} value={doc} set={(v) => v !== undefined && set(v as Document)} required={false} names={[]} problems={[]} />
-      <p id={`${id}-hint`} class="dim">{reads}</p>
+      <label for={id}>The same as text (YAML)</label>
+      <textarea id={id} value={text} onInput={type} rows={Math.min(30, Math.max(4, text.split("\n").length))} spellcheck={false} aria-describedby={`${id}-hint`} aria-invalid={wrong ? true : undefined} />
+      {wrong && <p role="alert" class="error">{wrong}</p>}
+      <p id={`${id}-hint`} class="dim">{reads}; JSON is YAML as well</p>
     </div>
   );
 }
