@@ -292,7 +292,7 @@ func flowFlow(t *testing.T, s *site, p *browse.Page) {
 	s.untilStatus("cam-2", drift.Pushed)
 	o := testkit.Value(s.op.Object(s.ctx(), "flow", "cam-2"))(t)
 	p.In("region", "History").Choose("link", fmt.Sprintf("Load as a draft version %d", o.Version-1))
-	p.Until("the draft to be there", `document.getElementById("source").value.includes('"bitrate": 4000')`)
+	p.Until("the draft to be there", `document.getElementById("source").value.includes('bitrate: 4000')`)
 	p.In("region", "Change").Choose("link", "Leave it")
 	p.In("region", "Timeline").WaitText("config.set")
 	p.In("region", "Timeline").Choose("link", "All of it")

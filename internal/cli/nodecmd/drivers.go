@@ -160,7 +160,7 @@ func driverHelp() string {
 	for _, d := range drivers {
 		fmt.Fprintf(&b, "  %s: %s\n", d.name, d.what)
 		for _, o := range d.options {
-			fmt.Fprintf(&b, "    %-13s %s\n", o.name, o.what)
+			fmt.Fprintf(&b, "    %s: %s\n", o.name, o.what)
 		}
 	}
 	return strings.TrimSuffix(b.String(), "\n")
