@@ -123,7 +123,7 @@ func (d *device) wanted(op *operation, rules *nodeconfig.Rules) *Applied {
 func (d *device) change(ctx context.Context, op *operation) *Applied {
 	was := op.was.etagOf()
 	if was == op.want {
-		if err := d.done(op); err != nil {
+		if err := d.done(op, op.was); err != nil {
 			return refused(OutcomeUnknown, codeState, err.Error())
 		}
 		return &Applied{Outcome: OutcomeAlready, Object: d.message(op.was)}
@@ -153,7 +153,7 @@ func (d *device) change(ctx context.Context, op *operation) *Applied {
 	var err error
 	switch out.Outcome {
 	case OutcomeApplied:
-		err = d.done(op)
+		err = d.done(op, after)
 	case OutcomeUnknown: // stays begun, until a snapshot shows what came of it
 		err = d.st.saveOps()
 	default:
@@ -220,10 +220,10 @@ func (d *device) outcome(op *operation, applyErr error, after *object, readErr e
 	return refused(OutcomeUnknown, codeDevice, applyErr.Error())
 }
 
-// done makes it durable that an operation was applied.
-func (d *device) done(op *operation) error {
+// done makes it durable that an operation was applied, and what the device has after it.
+func (d *device) done(op *operation, after *object) error {
 	rec := d.st.record(keyOf(op.Kind, op.ID))
-	*rec = record{Op: op.Op, Term: op.Term, Hash: op.hash}
+	*rec = record{Op: op.Op, Term: op.Term, Hash: op.hash, ETag: after.etagOf()}
 	d.st.ops.Op, d.st.ops.Term = max(d.st.ops.Op, op.Op), max(d.st.ops.Term, op.Term)
 	return d.st.saveOps()
 }
@@ -241,7 +241,7 @@ func (d *device) finish(have map[string]*object) error {
 		case now == b.Want && !d.confirmed():
 			continue // until the device confirms it or took it back
 		case now == b.Want:
-			*rec = record{Op: b.Op, Term: b.Term, Hash: b.Hash}
+			*rec = record{Op: b.Op, Term: b.Term, Hash: b.Hash, ETag: now}
 			d.st.ops.Op = max(d.st.ops.Op, b.Op)
 		default: // before, or something else: the server is shown what there is
 			rec.Begun = nil

@@ -181,7 +181,7 @@ func (d *device) message(o *object) *Object {
 	}
 	out := &Object{Kind: o.item.Kind, ID: o.item.ID, ETag: o.etag, Config: o.shown}
 	if r := d.st.ops.Records[keyOf(o.item.Kind, o.item.ID)]; r != nil {
-		out.Op = r.Op
+		out.Op, out.OpETag = r.Op, r.ETag
 	}
 	return out
 }

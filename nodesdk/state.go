@@ -63,6 +63,7 @@ type record struct {
 	Op    uint64  `json:"op,omitempty"` // newest that was applied
 	Term  uint64  `json:"term,omitempty"`
 	Hash  string  `json:"hash,omitempty"` // of what that one asked
+	ETag  string  `json:"etag,omitempty"` // right after it
 	Begun *intent `json:"begun,omitempty"`
 }
 

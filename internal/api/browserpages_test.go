@@ -52,36 +52,17 @@ var narrow = []string{"fleet"}
 // both sizes of screen, and takes its picture with -rewrite if it has a name.
 func usable(t *testing.T, p *browse.Page, name string) {
 	t.Helper()
-	p.Until("all of it to be there", `document.querySelector("h1") && !document.querySelector("[aria-busy]")`)
-	for _, look := range []struct {
-		width, height int64
-		scheme        string
-		shot          string // its picture
-	}{
-		{1440, 900, "light", name},
-		{1440, 900, "dark", ""},
-		{360, 800, "light", ""},
-		{360, 800, "dark", name + "-narrow"},
-	} {
-		p.Size(look.width, look.height)
-		p.Scheme(look.scheme)
-		for _, found := range p.Axe() {
-			t.Errorf("%s, %d wide, %s: %s", name, look.width, look.scheme, found)
-		}
-		if over := browse.Eval[int64](p, "document.documentElement.scrollWidth"); over > look.width {
-			t.Errorf("%s is %d wide on a screen of %d; %s", name, over, look.width, browse.Eval[string](p, `[...document.querySelectorAll("*")].filter((e) => e.getBoundingClientRect().right > innerWidth && !e.closest(".scroll")).map((e) => e.outerHTML.slice(0, 90)).join(" | ")`))
-		}
-		if base, small := strings.CutSuffix(look.shot, "-narrow"); *rewrite && base != "" && (!small || slices.Contains(narrow, base)) {
+	p.Usable(name, func(width int64, scheme string) {
+		shot := map[string]string{"1440 light": name, "360 dark": name + "-narrow"}[fmt.Sprint(width, " ", scheme)]
+		if base, small := strings.CutSuffix(shot, "-narrow"); *rewrite && base != "" && (!small || slices.Contains(narrow, base)) {
 			most := 1000.0
 			if p.Has("region", "Replay") { // it stays at the end of the window
 				most = 0
 				browse.Eval[bool](p, "(scrollTo(0, 0), true)")
 			}
-			p.Shot(filepath.Join("..", "..", "docs", "ui", look.shot+".png"), most)
+			p.Shot(filepath.Join("..", "..", "docs", "ui", shot+".png"), most)
 		}
-	}
-	p.Size(1440, 900)
-	p.Scheme("light")
+	})
 }
 
 func fleetFlow(t *testing.T, s *story, p *browse.Page) {
@@ -102,7 +83,7 @@ func fleetFlow(t *testing.T, s *story, p *browse.Page) {
 	p.Press("Enter")
 	p.Wait("heading", "Host h-0003")
 	p.Press("/")
-	p.In("dialog", "Go to").Wait("combobox", "Page, rollout or host")
+	p.In("dialog", "Go to").Wait("combobox", "Page, rollout, host, node or flow")
 	p.Type("0005")
 	p.Wait("option", "Host h-0005")
 	p.Press("Enter")
@@ -204,8 +185,12 @@ func workspaceFlow(t *testing.T, s *story, p *browse.Page) {
 	p.In("region", "Set").WaitText("<img src=x onerror=alert(1)>")
 	p.Choose("link", "Change")
 	p.Write("textbox", "command", "sh")
-	p.Until("the text to say the same", `document.getElementById("source").value.includes('"command": [\n    "sh"\n  ]')`)
-	p.Write("textbox", "The same as text (JSON)", `{"image": "app", "user": "1000"}`)
+	p.Until("the text to say the same", `/^command:\n +- sh$/m.test(document.getElementById("source").value)`)
+	p.Expect("status of 422")
+	p.Write("textbox", "The same as text (YAML)", "image: app\nuser: [")
+	p.WaitText(": this is not YAML: ")
+	p.Write("textbox", "The same as text (YAML)", "image: app\nuser: \"1000\"")
+	p.Until("the field to say the same", `[...document.querySelectorAll("input")].some((f) => f.value === "1000")`)
 	p.Choose("button", "Set")
 	p.In("dialog", "Set…").WaitText("steady apply -f web.yaml h-0001")
 	p.In("dialog", "Set…").Write("textbox", "Reason, for the log", "a test")

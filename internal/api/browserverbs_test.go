@@ -49,7 +49,7 @@ func TestBrowserVerbs(t *testing.T) {
 			{verb: "Disable", role: "group", part: "Verbs", line: "steady host disable h-0004"},
 			{verb: "Enable", role: "group", part: "Verbs", line: "steady host enable h-0004"},
 			{verb: "Tune", role: "region", part: "Settings", fields: [][2]string{{"Reports every, in seconds (5 to 600)", "30"}, {"Pulls at a time", "2"}},
-				line: "steady host set h-0004 --heartbeat 30s --resync default --builds default --pulls 2 --starts default"},
+				line: "steady host set h-0004 --heartbeat 30s --resync default --builds default --pulls 2 --starts default --metrics host,gpu,workspaces"},
 			{verb: "Revoke", role: "group", part: "Verbs", line: "steady host revoke h-0004"},
 			{verb: "Decommission", role: "group", part: "Verbs", line: "steady host decommission h-0004"},
 		}},
@@ -78,7 +78,7 @@ func TestBrowserVerbs(t *testing.T) {
 	}
 }
 
-func (s *story) byKeyboard(t *testing.T, p *browse.Page, v keyed) {
+func (w *world) byKeyboard(t *testing.T, p *browse.Page, v keyed) {
 	t.Helper()
 	t.Log(v.verb)
 	reason := "it's time: " + strings.ToLower(v.verb)
@@ -111,7 +111,7 @@ func (s *story) byKeyboard(t *testing.T, p *browse.Page, v keyed) {
 	if v.silent {
 		return
 	}
-	tail := testkit.Value(s.op.Events(s.ctx(), operator.EventQuery{Tail: true, Limit: 100}))(t)
+	tail := testkit.Value(w.op.Events(w.ctx(), operator.EventQuery{Tail: true, Limit: 100}))(t)
 	for _, e := range tail.Events {
 		if strings.Contains(string(e.Body), strings.ReplaceAll(reason, `'`, `\u0027`)) || strings.Contains(string(e.Body), reason) {
 			return

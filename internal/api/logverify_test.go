@@ -195,3 +195,32 @@ func TestT28RewrittenTrailIsFound(t *testing.T) {
 		t.Errorf("the honest log against its own head: %+v %v", r, err)
 	}
 }
+
+// TestAuditVerifiesNodes: that a node registered is proven by its token, also from an export.
+func TestAuditVerifiesNodes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	n := w.wireNode("gw-1")
+	n.join()
+	n.compared()
+	w.halt()
+	s := testkit.Value(embedded.Open(t.Context(), filepath.Join(w.opts.DataDir, "store"), embedded.Options{}))(t)
+	defer func() { testkit.Must(t, s.Close()) }()
+	tr, anchor := w.export(s)
+	if r := testkit.Value(logverify.Verify(tr, anchor))(t); len(r.Findings) != 0 {
+		t.Errorf("%+v", r.Findings)
+	}
+	forged := slices.Clone(tr.Records)
+	for i := range forged {
+		if forged[i].Type == (event.NodeRegistered{}).EventType() {
+			forged[i].Body = bytes.Replace(forged[i].Body, []byte(`"node_id":"gw-1"`), []byte(`"node_id":"gw-2"`), 1)
+		}
+	}
+	tr.Records = rechained(forged)
+	r := testkit.Value(logverify.Verify(tr, anchor))(t)
+	if !slices.ContainsFunc(r.Findings, func(f logverify.Finding) bool {
+		return strings.Contains(f.Message, "the token is for node gw-1, not gw-2")
+	}) {
+		t.Errorf("a forged registration: %+v", r.Findings)
+	}
+}

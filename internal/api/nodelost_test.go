@@ -13,6 +13,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/steadyfleet/steady/internal/api"
+	"github.com/steadyfleet/steady/internal/control"
 	"github.com/steadyfleet/steady/internal/core/drift"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/nodeconfig"
@@ -196,4 +197,27 @@ func TestNodeIsAskedBefore(t *testing.T) {
 		t.Errorf("%+v", v)
 	}
 	_ = n.conn.Close(websocket.StatusNormalClosure, "")
+}
+
+// TestNodesWaitForASetBackLog: a server whose log lost what it had acknowledged lets no node in,
+// and asks each to come later; the one that decides is the owner of the data folder.
+func TestNodesWaitForASetBackLog(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	n := w.wireNode("gw-1")
+	n.join()
+	n.compared()
+	n.token = nil
+	before := w.wal(w.opts.DataDir)
+	w.set("gw-1", "news", `{"input": "a"}`)
+	dir := w.killed()
+	cutWAL(t, dir, before)
+	w.halt()
+	w.opts.DataDir = dir
+	w.start()
+	if m := n.dial(); m.Refused == nil || m.Refused.Code != nodesdk.CodeUnavailable || m.Refused.Final || m.Refused.RetryAfter == 0 {
+		t.Errorf("it is answered %+v", m.Refused)
+	}
+	testkit.Must(t, control.SafeModeEnd{ID: "1", Actor: "owner", Reason: "drill"}.Request(w.ctx(), dir))
+	n.join()
 }

@@ -113,6 +113,14 @@ func reads(t *testing.T, kind string, s *operator.Schema, around func(any) any) 
 		if words := refusal(t, kind, within(sample)); strings.Contains(words, "unknown field") || strings.Contains(words, "cannot unmarshal") {
 			t.Errorf("%s: %s: %s", kind, name, words)
 		}
+		for _, example := range p.Examples {
+			if words := refusal(t, kind, within(example)); strings.Contains(words, name+": ") || strings.Contains(words, "cannot unmarshal") {
+				t.Errorf("%s: the example of %s: %s", kind, name, words)
+			}
+		}
+		if slices.Contains(s.Required, name) && !strings.Contains(refusal(t, kind, around(map[string]any{})), name+": ") {
+			t.Errorf("%s: %s is required, and is not missed", kind, name)
+		}
 		switch {
 		case p.Type == "object":
 			reads(t, kind, &p, within)

@@ -45,8 +45,8 @@ var fleetGauges = []struct {
 	{"expiry_warnings", "Things that end soon, have ended or are nearly full.", []string{"level"}},
 	{"nodes", "Nodes that registered or are named, by status; a paused one waits for an operator.", []string{"status"}},
 	{"node_legs", "Parts of objects that nodes are to have, by how far they are pushed.", []string{"status"}},
-	{"node_drift_episodes", "Differences between nodes and the server that are open, by kind.", []string{"kind"}},
-	{"node_drift_age_seconds", "Age of the oldest open difference of a kind; absent without one.", []string{"kind"}},
+	{"node_episodes", "Differences between nodes and the server that are open, by kind.", []string{"kind"}},
+	{"node_episode_age_seconds", "Age of the oldest open difference of a kind; absent without one.", []string{"kind"}},
 	{"safe_mode", "1 while nothing is granted because hosts know more than the log.", nil},
 	{"set_back", "1 while everything is refused because the log lacks what was acknowledged.", nil},
 	{"ready", "1 while the server can take in and grant, as /readyz says.", nil},
@@ -107,9 +107,9 @@ func (m *fleetMetrics) Collect(ch chan<- prometheus.Metric) {
 	}
 	g.each("nodes", f.nodes.Statuses)
 	g.each("node_legs", f.nodes.Legs)
-	g.each("node_drift_episodes", f.nodes.Episodes)
+	g.each("node_episodes", f.nodes.Episodes)
 	for _, kind := range slices.Sorted(maps.Keys(f.nodes.Oldest)) {
-		g.put("node_drift_age_seconds", seconds(now.Sub(f.nodes.Oldest[kind])), kind)
+		g.put("node_episode_age_seconds", seconds(now.Sub(f.nodes.Oldest[kind])), kind)
 	}
 	m.expiries(g, now)
 }

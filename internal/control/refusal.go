@@ -34,7 +34,7 @@ func refusal(err error) error {
 		case managed.Clash, managed.MassRemoval, managed.Full:
 			kind = wire.ErrConflict
 		}
-		return &wire.Refusal{Kind: kind, Message: layer.Message}
+		return &wire.Refusal{Kind: kind, Message: layer.Message, Problems: layer.Problems}
 	case errors.As(err, &nodes):
 		kind := wire.ErrConflict // a port as well
 		switch nodes.Code {

@@ -38,6 +38,10 @@ func (h *Host) Preview(ctx context.Context, kind, name string, value json.RawMes
 	if len(value) == 0 {
 		return h.previewRemoval(ctx, kind, name)
 	}
+	_, value, err := spec.Known.Read(kind, name, value) // with its name, which need not be in it
+	if err != nil {
+		return Preview{}, err
+	}
 	switch kind {
 	case spec.KindWorkspace:
 		return h.previewWorkspace(ctx, name, value)

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -67,7 +68,22 @@ func TestFiftyNodesHoldTheirInvariants(t *testing.T) {
 	if *seedFlag != 0 {
 		t.Skip("replaying one schedule")
 	}
-	play(t, max(2, seeds(t)/200), func(seed uint64) Config { return Config{Seed: seed, Nodes: 50, Steps: 2000} })
+	play(t, max(2, seeds(t)/600), func(seed uint64) Config { return Config{Seed: seed, Nodes: 50, Steps: 3000} })
+}
+
+// TestS53SameSeedSameHistory: one seed is one history, to the byte.
+func TestS53SameSeedSameHistory(t *testing.T) {
+	for seed := range uint64(30) {
+		var histories [2]string
+		for i := range histories {
+			var b strings.Builder
+			Run(Config{Seed: seed, Trace: func(at clock.Instant, words string) { fmt.Fprintln(&b, at, words) }})
+			histories[i] = b.String()
+		}
+		if histories[0] == "" || histories[0] != histories[1] {
+			t.Fatalf("seed %d has two histories", seed)
+		}
+	}
 }
 
 // play plays n schedules and reports each that violates something.

@@ -238,7 +238,7 @@ func (b *box) enrol(token string) {
 func (b *box) start() *box {
 	b.t.Helper()
 	b.agent = testkit.Value(daemon.Open(daemon.Config{
-		StateDir: b.state, Root: b.root, Clock: b.clock, Light: true, Version: "e2e", Dial: b.dial, Log: b.log, Hosting: b.hosting,
+		StateDir: b.state, Root: b.root, Clock: b.clock, Light: b.hosting.Engine == "", Version: "e2e", Dial: b.dial, Log: b.log, Hosting: b.hosting,
 	}))(b.t)
 	ctx, cancel := context.WithCancel(context.Background())
 	b.cancel, b.done = cancel, make(chan error, 1)

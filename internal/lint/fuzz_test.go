@@ -14,6 +14,8 @@ var unfuzzed = map[string]string{
 	"internal/cli/apply.ReadCompose":           "opens a folder and hands it to compose.Load, which is fuzzed",
 	"internal/control/documents.VerifyRelease": "opens a folder and hands it to release.Verify, which is fuzzed",
 	"internal/disk.ReadFile":                   "reads a regular file of a folder and decodes nothing of it",
+	"internal/drivers/caddy.Driver.Read":       "is given a name, and asks the device",
+	"internal/drivers/janus.Driver.Read":       "is given a name, and asks the device",
 	"internal/identity.LoadAuthority":          "reads a folder of this machine's by LoadKey and ParseCertificate, which are fuzzed",
 	"internal/identity.FileKeys.Load":          "is LoadKey, which is fuzzed",
 	"internal/identity.ModuleKeys.Load":        "reads a file and hands its bytes to tpm.Module.Read",

@@ -9,7 +9,8 @@ import (
 // judges are the packages that judge decisions, with what they may not import: judge and
 // judged share no decision.
 var judges = map[string][]string{
-	"internal/core/oracle": {"internal/core/plan", "internal/core/gate", "internal/core/agent", "internal/core/server"},
+	"internal/core/oracle":    {"internal/core/plan", "internal/core/gate", "internal/core/agent", "internal/core/server"},
+	"internal/driftsim/judge": {"internal/core/drift"},
 }
 
 // Judge checks one file of a package that judges: its imports, and that it follows a

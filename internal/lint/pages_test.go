@@ -12,6 +12,8 @@ func TestEveryThreatAndFaultIsCovered(t *testing.T) {
 	tr := load(t)
 	report(t, Matrix("docs/threats.md", tr.read(t, "docs/threats.md"), "T", 40))
 	report(t, Matrix("docs/faults.md", tr.read(t, "docs/faults.md"), "F", 36))
+	report(t, Matrix("docs/nodes-traps.md", tr.read(t, "docs/nodes-traps.md"), "N", 31))
+	report(t, Matrix("docs/nodes-sentences.md", tr.read(t, "docs/nodes-sentences.md"), "Q", 34))
 }
 
 func TestDecisionsAreListed(t *testing.T) {

@@ -19,6 +19,7 @@ func TestWorldsDriveTheReducers(t *testing.T) {
 		no     []string // packages, with /... those below as well
 	}{
 		{"sim", []string{"core/server", "core/agent"}, []string{"control/..."}},
+		{"driftsim", []string{"core/drift"}, []string{"control/..."}},
 		{"forecast", []string{"core/server", "core/agent"}, []string{"control/...", "agent/..."}},
 		{"replay", []string{"core/server", "core/agent"}, []string{"control/...", "agent/..."}},
 		{"bench", []string{"core/agent"}, []string{"agent/daemon"}},

@@ -35,7 +35,7 @@ type proofs struct {
 
 func (p *proofs) record(r *event.Record) error {
 	switch r.Type {
-	case event.RootTrusted{}.EventType(), event.TimestampAccepted{}.EventType(), event.HostEnrolled{}.EventType(),
+	case event.RootTrusted{}.EventType(), event.TimestampAccepted{}.EventType(), event.HostEnrolled{}.EventType(), event.NodeRegistered{}.EventType(),
 		event.OverrideAccepted{}.EventType(), event.ReleaseAccepted{}.EventType():
 	default:
 		return nil
@@ -50,6 +50,8 @@ func (p *proofs) record(r *event.Record) error {
 	case event.TimestampAccepted:
 		_, err = p.send(ev.Envelope)
 	case event.HostEnrolled:
+		_, err = p.send(ev.TokenDoc)
+	case event.NodeRegistered:
 		_, err = p.send(ev.TokenDoc)
 	case event.OverrideAccepted:
 		_, err = p.send(ev.Envelope)

@@ -199,6 +199,22 @@ func (s *signed) override(ev event.OverrideAccepted) error {
 	return nil
 }
 
+// registered verifies the token of a node, and that it was for this node and key.
+func (s *signed) registered(at clock.Instant, ev event.NodeRegistered) error {
+	env, err := s.blob(ev.TokenDoc)
+	if err != nil {
+		return err
+	}
+	token, err := identity.VerifyNodeToken(s.check, env, at, ev.Node, ev.Key)
+	if err != nil {
+		return fmt.Errorf("the token of node %s: %w", ev.Node, err)
+	}
+	if token.ID != ev.Token {
+		return fmt.Errorf("the log says node %s registered with token %s, and its document is token %s", ev.Node, ev.Token, token.ID)
+	}
+	return nil
+}
+
 // enrolled verifies the token of an enrolment, and that it was for this host.
 func (s *signed) enrolled(name string, at clock.Instant, ev event.HostEnrolled) error {
 	env, err := s.blob(ev.TokenDoc)

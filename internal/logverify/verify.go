@@ -157,6 +157,8 @@ func (c *checker) record(r *event.Record) {
 		c.report.Releases++
 	case event.TimestampAccepted:
 		c.found(r.Seq, "signature", c.signed.timestamp(ev))
+	case event.NodeRegistered:
+		c.found(r.Seq, "signature", c.signed.registered(r.At, ev))
 	case event.OverrideAccepted:
 		c.found(r.Seq, "signature", c.signed.override(ev))
 		c.report.Overrides++

@@ -44,7 +44,7 @@ type Server interface {
 type Limits struct {
 	// Connections that are open at a time, 20,000, and Handshakes of them, 256.
 	Connections, Handshakes int
-	// Handshake is how long one may take, 10 s. Others wait for a second for their turn.
+	// Handshake is how long one may take, 10 s. Others wait for 5 s for their turn.
 	Handshake time.Duration
 	// Push, Snapshot and Validate are how long a node may take to answer: 60, 30 and 30 s.
 	Push, Snapshot, Validate time.Duration
@@ -73,7 +73,7 @@ func (l Limits) WithDefaults() Limits {
 }
 
 // turnWithin is how long a connection waits for its turn to begin.
-const turnWithin = time.Second
+const turnWithin = 5 * time.Second
 
 // Hub serves nodesdk.Path. Close ends it.
 type Hub struct {
@@ -152,27 +152,42 @@ func (h *Hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.busy(w, "too many nodes are connected")
 		return
 	}
-	defer h.leave()
 	if !h.turn(r.Context()) {
+		h.leave()
 		h.busy(w, "too many nodes connect at a time")
 		return
 	}
-	done := sync.OnceFunc(func() { <-h.handshakes })
-	defer done()
-	l := newLink(h)
-	defer l.cancel(nil)
-	// A node is no page of a browser: one that says so is refused by Accept.
-	if l.conn, err = websocket.Accept(w, r, &websocket.AcceptOptions{Subprotocols: []string{nodesdk.Subprotocol}, CompressionMode: websocket.CompressionDisabled,
-		OnPingReceived: func(context.Context, []byte) bool { return l.control() }, OnPongReceived: func(context.Context, []byte) { l.control() }}); err != nil {
-		return // it was answered
-	}
-	defer l.conn.CloseNow() //nolint:errcheck // it may be over
-	if err := h.welcome(l, exporter); err != nil {
-		l.refuse(err)
+	l, err := h.accept(w, r, exporter)
+	<-h.handshakes
+	if err != nil {
+		h.leave()
 		return
 	}
-	done()
-	l.run()
+	// The goroutine and the request of the server end here: their memory is worth more than
+	// all that a connection needs at rest.
+	go func() {
+		defer h.leave()
+		l.run()
+	}()
+}
+
+// accept answers a request, and returns the connection once its node was welcomed.
+func (h *Hub) accept(w http.ResponseWriter, r *http.Request, exporter []byte) (l *link, err error) {
+	l = newLink(h)
+	// A node is no page of a browser: one that says so is refused by Accept.
+	l.conn, err = websocket.Accept(w, r, &websocket.AcceptOptions{Subprotocols: []string{nodesdk.Subprotocol}, CompressionMode: websocket.CompressionDisabled,
+		OnPingReceived: func(context.Context, []byte) bool { return l.control() }, OnPongReceived: func(context.Context, []byte) { l.control() }})
+	if err != nil {
+		l.cancel(err)
+		return nil, err // it was answered
+	}
+	if err := h.welcome(l, exporter); err != nil {
+		l.refuse(err)
+		l.cancel(err)
+		_ = l.conn.CloseNow()
+		return nil, err
+	}
+	return l, nil
 }
 
 // turn waits for a place among the handshakes.

@@ -110,6 +110,13 @@ func (l *link) step(ctx context.Context, w drift.Work) (wait time.Duration, err 
 		}
 		due = earlier(due, at)
 	}
+	if due.After(now) && l.dirty && !l.noOwn.After(now) {
+		if wait := l.own.Spend(ownRate, 1, l.h.instant()); wait == 0 {
+			due = now
+		} else {
+			l.noOwn = now.Add(wait.Std())
+		}
+	}
 	if l.dirty {
 		due = earlier(due, l.noOwn)
 	}
@@ -207,7 +214,7 @@ func actual(o *nodesdk.Object) drift.Actual {
 
 // snapshot asks for the configuration and hands it over.
 func (l *link) snapshot(ctx context.Context) error {
-	byNode := l.dirty
+	reported := l.dirty
 	l.dirty = false
 	a, err := l.request(ctx, &nodesdk.Request{Snapshot: &nodesdk.SnapshotRequest{}}, l.h.limits.Snapshot)
 	if err != nil {
@@ -226,11 +233,10 @@ func (l *link) snapshot(ctx context.Context) error {
 		l.h.log.Warn("the configuration of a node is not in the log; it is read again", "node", l.node, "err", err)
 	}
 	now := time.Now()
-	pause := leastPause
-	if byNode {
-		pause = max(pause, l.own.Spend(ownRate, 1, l.h.instant()).Std())
+	l.reread, l.asked = now.Add(l.rereadIn()), now.Add(leastPause)
+	if reported { // a change right after a push is read at once
+		l.noOwn = now.Add(leastPause)
 	}
-	l.reread, l.asked, l.noOwn = now.Add(l.rereadIn()), now.Add(leastPause), now.Add(pause)
 	if !in.Complete || err != nil {
 		l.asked, l.noOwn, l.dirty = now.Add(longPause), now.Add(longPause), true
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/spec"
 )
 
 // Kinds of refusals; errors wrap one of these with a message for people.
@@ -25,9 +26,10 @@ var (
 
 // Refusal is how the server refuses a request. It matches its Kind, one of the errors above.
 type Refusal struct {
-	Kind    error
-	Message string
-	After   clock.Duration // when to try again, if known
+	Kind     error
+	Message  string
+	After    clock.Duration // when to try again, if known
+	Problems spec.Problems  // where in the resource that was sent, if they are known
 }
 
 func (e *Refusal) Error() string { return e.Message }

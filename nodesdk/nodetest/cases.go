@@ -82,7 +82,7 @@ func lostAcknowledgement(r *rig) {
 		r.Errorf("the node says that operation %d is its newest, not %d", r.s.Hello.Op, op.Op)
 	}
 	again := r.expect("the operation requested again", r.apply(op), nodesdk.OutcomeAlready)
-	if calls != 1 || again.Object == nil || again.Object.Op != op.Op {
+	if calls != 1 || again.Object == nil || again.Object.Op != op.Op || again.Object.OpETag != again.Object.ETag {
 		r.Errorf("it reached the device %d times, and is %+v", calls, again.Object)
 	}
 }
@@ -106,7 +106,7 @@ func handEdit(r *rig, edit func(kind, id string, config json.RawMessage) error) 
 	}
 	r.changed()
 	edited := r.has(e.Kind, e.ID)
-	if edited == nil || edited.ETag == made.ETag {
+	if edited == nil || edited.ETag == made.ETag || edited.OpETag != made.ETag {
 		r.Fatalf("after an edit by hand it is %+v, before %+v", edited, made)
 	}
 	for what, config := range map[string]json.RawMessage{"a deletion": nil, "a replacement": withMember(r, e.Config, unknown, "x")} {

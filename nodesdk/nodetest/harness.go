@@ -27,8 +27,8 @@ type Example struct {
 	Kind, ID string
 	Config   json.RawMessage
 	Edited   json.RawMessage
-	// Secret is the member of Config, a path with slashes, in which the device keeps a
-	// secret; empty if it has none.
+	// Secret is the member of Config, a path with slashes and with indices of lists, in which
+	// the device keeps a secret; empty if it has none.
 	Secret string
 }
 

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"strconv"
 	"strings"
 
 	"github.com/steadyfleet/steady/nodesdk"
@@ -55,29 +56,36 @@ func secrets(r *rig) {
 	}
 }
 
-// withMember is a config with a member at a path set.
+// withMember is a config with a member at a path set. A step into a list is an index.
 func withMember(r *rig, config json.RawMessage, path string, to any) json.RawMessage {
 	r.Helper()
-	var root map[string]any
+	var root any
 	if err := json.Unmarshal(config, &root); err != nil {
 		r.Fatal(err)
 	}
-	m := root
-	steps := strings.Split(path, "/")
-	for _, s := range steps[:len(steps)-1] {
-		next, is := m[s].(map[string]any)
-		if !is {
-			next = map[string]any{}
-			m[s] = next
-		}
-		m = next
-	}
-	m[steps[len(steps)-1]] = to
-	out, err := json.Marshal(root)
+	out, err := json.Marshal(put(root, strings.Split(path, "/"), to))
 	if err != nil {
 		r.Fatal(err)
 	}
 	return out
+}
+
+func put(v any, path []string, to any) any {
+	if len(path) == 0 {
+		return to
+	}
+	if list, is := v.([]any); is {
+		if i, err := strconv.Atoi(path[0]); err == nil && i < len(list) {
+			list[i] = put(list[i], path[1:], to)
+			return list
+		}
+	}
+	m, is := v.(map[string]any)
+	if !is {
+		m = map[string]any{}
+	}
+	m[path[0]] = put(m[path[0]], path[1:], to)
+	return m
 }
 
 func memberOf(r *rig, config json.RawMessage, path string) any {
@@ -87,8 +95,18 @@ func memberOf(r *rig, config json.RawMessage, path string) any {
 		r.Fatal(err)
 	}
 	for step := range strings.SplitSeq(path, "/") {
-		m, _ := v.(map[string]any)
-		v = m[step]
+		switch in := v.(type) {
+		case map[string]any:
+			v = in[step]
+		case []any:
+			i, err := strconv.Atoi(step)
+			if err != nil || i >= len(in) {
+				return nil
+			}
+			v = in[i]
+		default:
+			return nil
+		}
 	}
 	return v
 }

@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
@@ -303,5 +304,11 @@ func (h *Handler) refusal(err error) *huma.ErrorModel {
 		h.log.Error("a request of an operator failed", "err", err)
 		return refused(status, "the server failed; its log says why")
 	}
-	return refused(status, err.Error())
+	e := refused(status, err.Error())
+	if r, ok := errors.AsType[*wire.Refusal](err); ok {
+		for _, p := range r.Problems {
+			e.Errors = append(e.Errors, &huma.ErrorDetail{Location: strings.Join(p.Path, "."), Message: p.Message})
+		}
+	}
+	return e
 }

@@ -80,8 +80,10 @@ type Schema struct {
 	Description string            `json:"description,omitempty"`
 	Type        string            `json:"type"`
 	Enum        []string          `json:"enum,omitempty"`
+	Examples    []any             `json:"examples,omitempty"`
 	Items       *Schema           `json:"items,omitempty"`
 	Properties  map[string]Schema `json:"properties,omitempty"`
+	Required    []string          `json:"required,omitempty"`
 	// Additional is what a map holds, or false: an object has no other properties.
 	Additional any `json:"additionalProperties,omitempty"`
 	// Order names the properties in the order in which people are shown them.
@@ -104,6 +106,14 @@ func SchemaOf(kind string) *Schema {
 
 var durationType = reflect.TypeFor[clock.Duration]()
 
+// exampleOf reads an example, which is JSON or a text.
+func exampleOf(text string) (v any) {
+	if json.Unmarshal([]byte(text), &v) != nil {
+		return text
+	}
+	return v
+}
+
 func schemaOf(t reflect.Type) Schema {
 	if t == durationType {
 		return Schema{Type: "integer", Description: "in milliseconds"}
@@ -125,6 +135,12 @@ func schemaOf(t reflect.Type) Schema {
 			}
 			if enum := f.Tag.Get("enum"); enum != "" {
 				of.Enum = strings.Split(enum, ",")
+			}
+			if example := f.Tag.Get("example"); example != "" {
+				of.Examples = []any{exampleOf(example)}
+			}
+			if f.Tag.Get("required") != "" {
+				s.Required = append(s.Required, name)
 			}
 			s.Properties[name], s.Order = of, append(s.Order, name)
 		}

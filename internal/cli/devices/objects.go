@@ -132,7 +132,7 @@ func versionOf(o drift.ObjectDetail, version uint64) (nodeconfig.Definition, err
 func (a objects) history() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "history NAME", Short: "List the versions of a " + a.kind + ", the newest first",
-		Long:    a.examples("Lists the newest 20 versions. One of them is a draft for a new one: steady KIND edit NAME --from VERSION."),
+		Long:    a.examples("Lists the newest 20 versions. An older one is a draft for a new one:\nsteady KIND edit NAME --from VERSION."),
 		Example: a.examples("  steady KIND history a\n  steady KIND edit a --from 3"),
 	}
 	return a.names(command.Lists(a.Env, cmd, func(ctx context.Context, c *operator.Client, args []string) ([]drift.Revision, error) {

@@ -9,7 +9,9 @@ import (
 	"github.com/steadyfleet/steady/internal/cli/exit"
 	"github.com/steadyfleet/steady/internal/core/nodeconfig"
 	"github.com/steadyfleet/steady/internal/core/prose"
+	"github.com/steadyfleet/steady/internal/drivers/caddy"
 	"github.com/steadyfleet/steady/internal/drivers/file"
+	"github.com/steadyfleet/steady/internal/drivers/janus"
 	"github.com/steadyfleet/steady/internal/drivers/kea"
 	"github.com/steadyfleet/steady/internal/drivers/mediamtx"
 	"github.com/steadyfleet/steady/internal/drivers/netconf"
@@ -37,6 +39,14 @@ var drivers = []driver{
 		{"reload", "command after a change"},
 		{"timeout", "of a command (default: 10s)"},
 	}, ruleOptions), openFile},
+	{"janus", "a Janus WebRTC gateway: mountpoints of its streaming plugin", []option{
+		{"url", "of its HTTP API (default: http://127.0.0.1:8088/janus)"},
+		{"config-dir", "folder of its configuration files (default: /etc/janus)"},
+	}, openJanus},
+	{"caddy", "a Caddy web server: its HTTP servers", []option{
+		{"url", "of its admin API, also unix:///path (default: http://127.0.0.1:2019)"},
+		{"command", "Caddy's program, which validates (default: caddy)"},
+	}, openCaddy},
 	{"toxiproxy", "Toxiproxy: a proxy is a leg of a tunnel", []option{{"url", "of its API, as http://127.0.0.1:8474"}}, opened(toxiproxy.Open)},
 	{"kea", "the DHCPv4 server of ISC Kea: its configuration is a document", listed(kea.Options), opened(kea.Open)},
 	{"mediamtx", "MediaMTX: a path is a flow", listed(mediamtx.Options), opened(mediamtx.Open)},
@@ -85,6 +95,22 @@ func openFile(v values) (nodesdk.Driver, []nodesdk.Collection, error) {
 		return nil, nil, exit.Bad(err)
 	}
 	return d, []nodesdk.Collection{v.collection()}, nil
+}
+
+func openJanus(v values) (nodesdk.Driver, []nodesdk.Collection, error) {
+	d, err := janus.New(janus.Options{URL: v["url"], ConfigDir: v["config-dir"]})
+	if err != nil {
+		return nil, nil, exit.Bad(err)
+	}
+	return d, janus.Collections, nil
+}
+
+func openCaddy(v values) (nodesdk.Driver, []nodesdk.Collection, error) {
+	d, err := caddy.New(caddy.Options{URL: v["url"], Command: v["command"]})
+	if err != nil {
+		return nil, nil, exit.Bad(err)
+	}
+	return d, caddy.Collections, nil
 }
 
 // values are the options that were given.

@@ -17,6 +17,9 @@ import (
 // become one adoption.
 const AtOnce = 50
 
+// byServer is the actor of what no operator did.
+const byServer = "server"
+
 // comparison is one comparison of what a node has with what it should have.
 type comparison struct {
 	s      *State
@@ -153,11 +156,11 @@ func (c *comparison) pauses(in Snapshot, actual map[place]*Actual) bool {
 		}
 	}
 	switch {
-	case (n.Paused == nil || n.Paused.Code == Emptied) && in.Instance != "" && n.Instance != "" && in.Instance != n.Instance && c.s.expects(n) > 0:
+	case (n.Paused == nil || n.Paused.Code == Emptied) && in.Instance != "" && n.Instance != "" && in.Instance != n.Instance && (c.s.expects(n) > 0 || landed != legRef{}):
 		c.add(n.rebuilt(in.Instance))
 		return true
 	case n.Paused != nil && n.Paused.Code == Emptied && there > 0:
-		c.add(event.NodeResumed{OnNode: on, Actor: "server", Reason: "the node has its objects again"})
+		c.add(event.NodeResumed{OnNode: on, Actor: byServer, Reason: "the node has its objects again"})
 	case n.Paused != nil:
 		return true
 	case len(in.Objects) == 0 && expected > 1 && !n.Resumed:

@@ -117,7 +117,7 @@ func (s *State) foldNode(at clock.Instant, ev event.OfNodes) {
 // foldResumed has a node go on. To push again what it lost is to have the server know
 // nothing of it any more, as with a new one.
 func (s *State) foldResumed(n *Node, ev event.NodeResumed) {
-	n.Paused, n.Compare, n.Resumed = nil, true, true
+	n.Paused, n.Compare, n.Resumed = nil, true, ev.Actor != byServer
 	if !ev.Push {
 		return
 	}

@@ -79,9 +79,9 @@ func (o *Object) adopt(old *Object, d *nodeconfig.Leg, base string, at clock.Ins
 			l.Status, l.Acked = Pushed, &same
 		}
 	case base == event.BaseDefined:
-		l.Status, l.Acked = Pushed, &Acked{o.Version, nodeconfig.Base{Desired: config}, "", at}
+		l.Status, l.Match, l.Acked = Pushed, nil, &Acked{o.Version, nodeconfig.Base{Desired: config}, "", at}
 	default:
-		l.Acked, l.Unknown = nil, true
+		l.Acked, l.Match, l.Unknown = nil, nil, true
 	}
 	return l
 }
@@ -202,7 +202,7 @@ func (s *State) gone(o *Object, d *nodeconfig.Leg, l *Leg) {
 	if s.legs[d.Node][p] == (legRef{o.key(), d.Role}) {
 		delete(s.legs[d.Node], p)
 	}
-	l.Gone, l.Status = true, Pushed
+	l.Gone, l.Status, l.BinnedUntil = true, Pushed, 0
 	s.touchObject(o)
 	for _, other := range o.Legs { // order-free: all of them count
 		if !other.Gone {

@@ -97,6 +97,7 @@ func (s *State) advance(node string, now clock.Instant) event.OfNodes {
 	}
 	var best legRef
 	var bestLeg *Leg
+	deletes := false // which goes first: it frees what others may need
 	for _, r := range s.legsOf(node) {
 		o, _, l := s.leg(r)
 		if l.Status != Pending && l.Status != Failed || l.RetryAt > now {
@@ -105,8 +106,8 @@ func (s *State) advance(node string, now clock.Instant) event.OfNodes {
 		if w := s.Waits(o, r.role, now); w == nil || w.Code != WaitsTurn {
 			continue
 		}
-		if bestLeg == nil || l.RetryAt < bestLeg.RetryAt {
-			best, bestLeg = r, l
+		if bestLeg == nil || o.Removed && !deletes || o.Removed == deletes && l.RetryAt < bestLeg.RetryAt {
+			best, bestLeg, deletes = r, l, o.Removed
 		}
 	}
 	if bestLeg == nil {

@@ -50,19 +50,22 @@ func (in Resolve) decide(s *State, by By, _ clock.Instant) ([]event.OfNodes, err
 	case e == nil:
 		return nil, refuse(CodeUnknown, "there is no open episode %q; steady drift list shows those that are open", in.Episode)
 	case in.ETag != "" && in.ETag != e.ETag:
-		return nil, refuse(CodeConflict, "the node changed the object again since then: steady drift show %s", in.Episode)
+		return nil, refuse(CodeConflict, "the node changed the object again since you looked: steady drift show %s", in.Episode)
 	case !slices.Contains(actionsFor[e.Drift], in.Action):
 		return nil, refuse(CodeInvalid, "%s is no way to resolve drift of kind %s: expected one of %s", in.Action, e.Drift, strings.Join(actionsFor[e.Drift], ", "))
 	case len(in.Fields) > 0 && in.Action != ActionRepush:
 		return nil, refuse(CodeInvalid, "single fields are chosen for a repush alone")
 	}
 	ref := s.legs[e.Node][place{e.Kind, e.ID}]
-	o, _, _ := s.leg(ref)
+	o, _, l := s.leg(ref)
+	if e.Decided && (l == nil || l.Match == nil || l.Status == Pushing) {
+		return nil, refuse(CodeConflict, "that was decided, and is done as soon as node %s has answered and was compared", e.Node)
+	}
 	if o != nil && o.Anonymous {
 		o = nil
 	}
 	if (o == nil) != (e.Name == "") || o != nil && (o.Name != e.Name || ref.role != e.Role) {
-		return nil, refuse(CodeConflict, "the object was changed on the server since; node %s is being compared again", e.Node)
+		return nil, refuse(CodeConflict, "the definition of the object changed since; node %s is being compared again", e.Node)
 	}
 	r := resolving{s: s, in: in, o: o, by: by, kind: e.Kind, role: e.Role, ev: event.DriftResolved{SyncOf: event.Sync(e.Node, e.Kind, cmp.Or(e.Name, e.ID), e.Role), Episode: e.Episode, Resolution: in.Resolution,
 		Action: in.Action, Drift: e.Drift, ID: e.ID, Name: e.Name, Fields: in.Fields, ETag: e.ETag, Actual: e.Actual, Actor: by.Actor, Reason: by.Reason}}
@@ -205,7 +208,7 @@ func (r *resolving) set(config json.RawMessage) (event.ConfigSet, error) {
 	if err != nil {
 		return event.ConfigSet{}, refuse(CodeInvalid, "%v", err)
 	}
-	return event.ConfigSet{Object: event.Object{Kind: r.kind, Name: r.o.Name}, Version: r.o.Version + 1, Definition: d, Origin: event.OriginOperator, Actor: r.by.Actor, Reason: r.by.Reason}, nil
+	return event.ConfigSet{Object: event.Object{Kind: r.kind, Name: r.o.Name}, Version: r.o.Version + 1, Definition: d, Origin: event.OriginOperator, Actor: r.by.Actor, Reason: r.by.Reason}, r.s.free(r.kind, r.o.Name, &d)
 }
 
 // Adopt decides about objects of a node that an adoption asks about: they are ingested, all
@@ -306,9 +309,6 @@ func (in Undo) decide(s *State, by By, _ clock.Instant) ([]event.OfNodes, error)
 	case was.Action == ActionRepush && o != nil && len(was.Actual) > 0:
 		back, err := r.set(was.Actual)
 		back.Origin = event.OriginUndo
-		if err == nil {
-			err = s.free(kind, name, &back.Definition)
-		}
 		return []event.OfNodes{back, undone}, err
 	case was.Action == ActionDeleteNode && len(was.Actual) > 0:
 		return r.recreate(was, set, undone)
@@ -325,7 +325,7 @@ func (r *resolving) recreate(was Resolution, set event.ConfigSet, undone event.R
 			return nil, err
 		}
 		set.Definition = back.Definition
-		return []event.OfNodes{set, undone}, r.s.free(set.Kind, set.Name, &set.Definition)
+		return []event.OfNodes{set, undone}, nil
 	}
 	d, name, err := r.adopted()
 	if err != nil {

@@ -241,11 +241,10 @@ const MaxResolutions = 200
 
 // Times (seed 000 and section 5.7 of the design).
 const (
-	RetryEvery  = 30 * clock.Second
-	MaxBackoff  = 10 * clock.Minute
-	GhostAfter  = 5 * clock.Minute
-	BinFor      = 7 * clock.Day
-	QuietBefore = 5 * clock.Second // a comparison, after a push of unknown outcome
+	RetryEvery = 30 * clock.Second
+	MaxBackoff = 10 * clock.Minute
+	GhostAfter = 5 * clock.Minute
+	BinFor     = 7 * clock.Day
 )
 
 // New returns the state before the first event.

@@ -13,6 +13,9 @@ func (t *Target) bounds(in Input, set *spec.Set) error {
 	b.Kinds = t.Delegation.Kinds
 	one := *set
 	if problems := b.CheckSet(&one); len(problems) > 0 {
+		for i, p := range problems { // they are of a set with this one resource
+			problems[i].Path = p.Path[min(len(p.Path), 2):]
+		}
 		return refuse(OutOfBounds, "%s is outside of what host %s allows: %v; change it, or hosts.%s.bounds in fleet.yaml, and roll out the release",
 			ID(in.Kind, in.Name), t.Host, spec.Problems(problems), t.Host)
 	}

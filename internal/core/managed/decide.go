@@ -31,14 +31,21 @@ const (
 
 // Refusal says why nothing was decided, and what would change that.
 type Refusal struct {
-	Code    Code
-	Message string
+	Code     Code
+	Message  string
+	Problems spec.Problems // where in the spec, if it is the spec
 }
 
 func (r *Refusal) Error() string { return r.Message }
 
 func refuse(code Code, format string, args ...any) error {
-	return &Refusal{Code: code, Message: fmt.Sprintf(format, args...)}
+	r := &Refusal{Code: code, Message: fmt.Sprintf(format, args...)}
+	for _, a := range args {
+		if problems, ok := a.(spec.Problems); ok {
+			r.Problems = problems
+		}
+	}
+	return r
 }
 
 // Target is the host that a change is for, as the newest release declares it.

@@ -172,12 +172,19 @@ func TestS46NothingDiffersAfterAnAcknowledgement(t *testing.T) {
 			y, inB := b[f]
 			return inA == inB && x == y
 		}
+		lost := func(f string) bool { // that nobody asked for, and the device had
+			_, wanted := want[f]
+			_, asked := wasWanted[f]
+			_, had := wasSeen[f]
+			return !wanted && !asked && had
+		}
 		all := maps.Clone(want)
 		maps.Copy(all, seen)
+		maps.Copy(all, wasSeen)
 		for f := range all {
 			cause := diff.Cause("")
 			switch mine, theirs := !same(want, wasWanted, f), !same(seen, wasSeen, f); {
-			case r.Ignores(f) || same(want, seen, f) || !mine && !theirs:
+			case r.Ignores(f) || same(want, seen, f) && !lost(f) || !mine && !theirs:
 			case mine && theirs:
 				cause = diff.Both
 			case mine:

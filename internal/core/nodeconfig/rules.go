@@ -274,6 +274,24 @@ func (r *Rules) Compare(desired, actual json.RawMessage, base *Base) []diff.Diff
 		d.Class = ""
 		out = append(out, d)
 	}
+	if b != nil {
+		out = append(out, r.lost(want, seen, b)...)
+		slices.SortFunc(out, func(x, y diff.Difference) int { return strings.Compare(x.Field, y.Field) })
+	}
+	return out
+}
+
+// lost are fields that nobody asked for and that the device had right after the push: that it
+// has them no more is somebody's change, as one more would be.
+func (r *Rules) lost(want, seen diff.Form, b *diff.Baseline) (out []diff.Difference) {
+	for f, had := range b.Observed { // order-free: sorted by who asks
+		_, wanted := want[f]
+		_, there := seen[f]
+		_, asked := b.Desired[f]
+		if !wanted && !there && !asked && !r.Ignores(f) {
+			out = append(out, diff.Difference{Field: f, Cause: diff.Outside, Why: "the node had " + had + " right after the push"})
+		}
+	}
 	return out
 }
 

@@ -28,7 +28,7 @@ const (
 // Load says where it comes from.
 type Image struct {
 	Name  string `json:"name"`
-	Ref   string `json:"ref,omitempty" doc:"how people name it, such as registry.example/app:1; what is not built needs one"` // see EngineRef
+	Ref   string `json:"ref,omitempty" example:"registry.example/app:1" doc:"how people name it, such as registry.example/app:1; what is not built needs one"` // see EngineRef
 	Pull  *Pull  `json:"pull,omitempty" doc:"gets it from a registry"`
 	Build *Build `json:"build,omitempty" doc:"builds it on the host"`
 	Load  *Load  `json:"load,omitempty" doc:"loads it from an archive that the bundle brings"`
@@ -36,7 +36,7 @@ type Image struct {
 
 // Pull fetches Image.Ref from its registry.
 type Pull struct {
-	Policy   PullPolicy `json:"policy,omitempty" enum:"missing,always,never" doc:"by default missing"`
+	Policy   PullPolicy `json:"policy,omitempty" enum:"missing,always,never" doc:"by default missing: a registry is asked for what the engine lacks"`
 	Platform string     `json:"platform,omitempty"`
 }
 
@@ -45,7 +45,7 @@ type Build struct {
 	// Context is a tar of the build context; nil for an inline Dockerfile that
 	// needs none.
 	Context    *Blob             `json:"context,omitempty"`
-	Inline     string            `json:"inline,omitempty" doc:"the text of a Dockerfile"`
+	Inline     string            `json:"inline,omitempty" example:"FROM registry.example/base:1\nRUN echo built" doc:"the text of a Dockerfile"`
 	Dockerfile string            `json:"dockerfile,omitempty" doc:"a path in the context, by default Dockerfile"`
 	Target     string            `json:"target,omitempty"`
 	Args       map[string]string `json:"args,omitempty"`

@@ -12,11 +12,11 @@ import (
 // the agent's own router.
 type Route struct {
 	Name         string         `json:"name"`
-	Host         string         `json:"host,omitempty" doc:"name of the host that requests are for; by default any"`
-	Path         string         `json:"path,omitempty" doc:"how paths begin; by default /"`
+	Host         string         `json:"host,omitempty" example:"app.example.org" doc:"name of the host that requests are for; by default any"`
+	Path         string         `json:"path,omitempty" example:"/api" doc:"how paths begin; by default /"`
 	StripPath    bool           `json:"stripPath,omitempty"`
-	Workspace    string         `json:"workspace" doc:"the workspace that answers"`
-	Port         int            `json:"port"`
+	Workspace    string         `json:"workspace" required:"true" example:"web" doc:"the workspace that answers"`
+	Port         int            `json:"port" required:"true" example:"8080" doc:"that it listens on"`
 	TLS          string         `json:"tls,omitempty" doc:"a certificate in the host's own store; by default plain HTTP"`
 	RedirectHTTP bool           `json:"redirectHTTP,omitempty"`
 	MaxBody      int64          `json:"maxBody,omitempty" doc:"bytes; 0: no limit"`

@@ -8,7 +8,7 @@ import (
 // each Take; it holds no volume's content and no state of processes.
 type Snapshot struct {
 	Name      string `json:"name"`
-	Workspace string `json:"workspace" doc:"the workspace that is captured"`
+	Workspace string `json:"workspace" required:"true" example:"web" doc:"the workspace that is captured"`
 	// Ref names the image; empty takes the host's prefix, "snapshot-" and Name.
 	Ref  string   `json:"ref,omitempty"`
 	Take int64    `json:"take,omitempty"`

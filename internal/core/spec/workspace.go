@@ -29,16 +29,16 @@ const (
 type Workspace struct {
 	Name       string   `json:"name"`
 	Title      string   `json:"title,omitempty" doc:"name on the engine, after the host's prefix; by default that of the resource"`
-	Image      string   `json:"image" doc:"the name of an image resource of the host, or snapshot/NAME"`
+	Image      string   `json:"image" required:"true" example:"box" doc:"the name of an image resource of the host, or snapshot/NAME"`
 	State      RunState `json:"state,omitempty" enum:"running,stopped,once" doc:"by default running; once runs to its end"`
 	ReportOnly bool     `json:"reportOnly,omitempty" doc:"leaves outside changes alone and reports them"`
 	Update     Update   `json:"update"`
 
 	Entrypoint []string          `json:"entrypoint,omitempty"`
-	Command    []string          `json:"command,omitempty"`
+	Command    []string          `json:"command,omitempty" example:"[\"sh\",\"-c\",\"echo hello; exec sleep 1d\"]"`
 	NoCommand  bool              `json:"noCommand,omitempty" doc:"an explicit empty command"`
 	NoEntry    bool              `json:"noEntrypoint,omitempty" doc:"an explicit empty entrypoint"`
-	Env        []Env             `json:"env,omitempty"` // sorted by name
+	Env        []Env             `json:"env,omitempty" example:"[{\"name\":\"GREETING\",\"value\":\"hello\"}]"` // sorted by name
 	WorkingDir string            `json:"workingDir,omitempty"`
 	User       string            `json:"user,omitempty"`
 	GroupAdd   []string          `json:"groupAdd,omitempty"`
@@ -58,9 +58,9 @@ type Workspace struct {
 
 	Ports       []Port       `json:"ports,omitempty"`
 	Expose      []string     `json:"expose,omitempty" doc:"such as 80/tcp"`
-	Mounts      []Mount      `json:"mounts,omitempty"` // sorted by target
+	Mounts      []Mount      `json:"mounts,omitempty" example:"[{\"type\":\"volume\",\"source\":\"data\",\"target\":\"/data\"}]"` // sorted by target
 	Contents    []Content    `json:"contents,omitempty"`
-	Networks    []Attachment `json:"networks,omitempty"` // sorted by network
+	Networks    []Attachment `json:"networks,omitempty" example:"[{\"network\":\"back\"}]"` // sorted by network
 	NetworkMode string       `json:"networkMode,omitempty" doc:"bridge, host, none or workspace:NAME; empty with networks"`
 	Links       []Link       `json:"links,omitempty"` // sorted by alias
 	MAC         string       `json:"mac,omitempty"`

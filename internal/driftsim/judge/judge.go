@@ -61,6 +61,7 @@ type known struct {
 	etag     string
 	observed string
 	guessed  bool // what the device made of it
+	desired  string
 }
 
 // object is what an operator wants, or wants gone.
@@ -234,7 +235,7 @@ func (j *Judge) ofNode(at clock.Instant, ev event.OfNodes) {
 		if ev.Actor == "server" && n.paused != "emptied" {
 			j.Violate("S51", "node %s goes on by itself after %q", ev.Node, n.paused)
 		}
-		n.paused, n.resumed, n.compared = "", true, false
+		n.paused, n.resumed, n.compared = "", ev.Actor != "server", false
 		for p := range j.acked { // order-free: each by itself
 			if ev.Push && p.Node == ev.Node && !j.deleting(p) {
 				delete(j.acked, p)

@@ -108,19 +108,22 @@ func (j *Judge) based(ev event.ConfigSet, old, o *object, l *nodeconfig.Leg) {
 		return
 	}
 	config := string(o.def.Config(l))
-	if f := j.node(p.Node).flight; f != nil && f.place == p && old != nil && old.at(p) != nil {
+	var was *nodeconfig.Leg
+	if old != nil && len(old.maybe)+len(old.gone) < len(old.def.Legs) {
+		was = old.at(p)
+	}
+	if f := j.node(p.Node).flight; f != nil && f.place == p && was != nil && !old.maybe[was.Role] {
 		return
 	}
-	if old != nil {
-		if was := old.at(p); was != nil && string(old.def.Config(was)) == config {
-			if _, decided := j.decided[p]; j.acked[p] != nil && j.acked[p].version == old.version && !old.removed && !decided {
-				k := j.acked[p]
-				k.version = o.version
-			}
-			return
+	if was != nil && string(old.def.Config(was)) == config {
+		_, decided := j.decided[p]
+		if k := j.acked[p]; k != nil && k.version == old.version && !old.removed && !decided {
+			k.version = o.version
 		}
+		return
 	}
 	delete(j.acked, p)
+	delete(j.decided, p)
 	if ev.Base == event.BaseDefined {
 		j.acked[p] = &known{version: o.version, guessed: true}
 	} else {
@@ -162,6 +165,7 @@ func (j *Judge) drop(o *object) {
 		}
 		if j.owed[p] && o.maybe[o.def.Legs[i].Role] {
 			delete(j.owed, p)
+			delete(j.unsure, p)
 			j.doubt[p] = true
 		} else if !j.owed[p] {
 			delete(j.acked, p)

@@ -102,7 +102,11 @@ func (j *Judge) succeeded(ev event.PushSucceeded) {
 	delete(j.decided, p)
 	delete(j.unsure, p)
 	if !ev.Delete {
-		j.acked[p] = &known{ev.Version, ev.ETag, string(ev.Observed), ev.ReadBack || len(ev.Observed) == 0}
+		k := &known{version: ev.Version, etag: ev.ETag, observed: string(ev.Observed), guessed: ev.ReadBack || len(ev.Observed) == 0}
+		if o != nil && o.at(p) != nil && o.version == ev.Version {
+			k.desired = string(o.def.Config(o.at(p)))
+		}
+		j.acked[p] = k
 		return
 	}
 	if s := j.snapshot; s != nil && s.Node == ev.Node && s.Op < ev.Op {
@@ -135,7 +139,7 @@ func (j *Judge) failed(ev event.PushFailed) {
 		delete(n.has, p)
 	}
 	if k := j.acked[p]; k != nil && ev.Conflict && ev.ETag != "" {
-		if o := j.owner(p); !k.guessed && !j.same(p, nameOf(o, p), k.observed, string(ev.Observed)) && (o == nil || !j.asObserved(p, o, o.at(p), string(ev.Observed), k.observed)) {
+		if o := j.owner(p); !k.guessed && !j.same(p, nameOf(o, p), k.observed, string(ev.Observed)) && !j.same(p, nameOf(o, p), k.desired, string(ev.Observed)) && (o == nil || !j.asObserved(p, o, o.at(p), string(ev.Observed), k.observed)) {
 			j.Violate("S44", "%v has %s instead of %s, and that is said to be of no importance", p, ev.Observed, k.observed)
 		}
 		k.etag, k.observed = ev.ETag, string(ev.Observed)
@@ -222,6 +226,7 @@ func (j *Judge) resolved(ev event.DriftResolved) {
 			j.owed[p] = true
 		}
 	case "ingest":
+		delete(j.decided, p)
 		if k := j.acked[p]; k != nil {
 			k.etag, k.observed, k.guessed = ev.ETag, string(ev.Actual), false
 		}

@@ -35,28 +35,37 @@ func (j *Judge) plain(p Place, name, config string) string {
 // asObserved reports whether a device has what is wanted, and of what nobody asked for nothing
 // that it did not have right after it was pushed.
 func (j *Judge) asObserved(p Place, o *object, l *nodeconfig.Leg, has, observed string) bool {
-	raw, _ := nodeconfig.Decode(o.def.Config(l))
-	asked, _ := raw.(map[string]any)
+	asked := members(string(o.def.Config(l)))
 	want, now, then := members(j.plain(p, o.name, string(o.def.Config(l)))), members(j.plain(p, o.name, has)), members(j.plain(p, o.name, observed))
 	for f, v := range now { // order-free: all of them count
-		if v != then[f] && (v != want[f] || asked[f] == nil) {
+		if v != then[f] && (v != want[f] || asked[f] == "") && (observed != "" || asked[f] != "") {
 			return false
 		}
 	}
-	for f := range asked { // order-free: all of them count
-		if _, there := now[f]; !there && want[f] != "" && then[f] != "" {
+	for f := range then { // order-free: all of them count
+		if now[f] == "" {
 			return false
 		}
 	}
 	return true
 }
 
-// members are the values of a config by name, as text.
+// members are the values of a config by name, and of a set by its elements, as text.
 func members(config string) map[string]string {
 	var m map[string]json.RawMessage
 	_ = json.Unmarshal([]byte(config), &m)
 	out := map[string]string{}
 	for f, v := range m { // order-free: each by itself
+		var set []struct {
+			ID json.Number `json:"id"`
+		}
+		var elements []json.RawMessage
+		if json.Unmarshal(v, &set) == nil && json.Unmarshal(v, &elements) == nil {
+			for i, e := range elements {
+				out[f+"/"+string(set[i].ID)] = string(e)
+			}
+			continue
+		}
 		out[f] = string(v)
 	}
 	return out
@@ -148,6 +157,7 @@ func (j *Judge) restOfLeg(devices map[Place]string, o *object, l *nodeconfig.Leg
 		}
 		return
 	}
+	exact := there && k != nil && !k.guessed && k.version == o.version && j.same(p, o.name, has, k.observed)
 	landed := there && (j.same(p, o.name, has, string(o.def.Config(l))) || k != nil && k.version == o.version && j.asObserved(p, o, l, has, k.observed))
 	switch {
 	case code != "" && !lasting(code, end):
@@ -155,7 +165,7 @@ func (j *Judge) restOfLeg(devices map[Place]string, o *object, l *nodeconfig.Leg
 	case code != "":
 	case !landed && (n.episodes[p] == "" || end) && !j.ignored(p, o.name):
 		j.Violate("S45", "leg %s of %s is not on its node as wanted, and nothing says so: there is %s, wanted %s, episode %q", l.Role, o.name, has, o.def.Config(l), n.episodes[p])
-	case landed && n.episodes[p] != "" && (k == nil || !k.guessed):
+	case (exact || landed && k == nil) && n.episodes[p] != "":
 		j.Violate("S46", "episode %s of %v is open, and it is as wanted", n.episodes[p], p)
 	}
 }

@@ -41,7 +41,7 @@ func Nodes() []Fault {
 		{Name: "an empty configuration is everything missing", File: drift + "compare.go", Finds: []string{"S48"},
 			From: "case len(in.Objects) == 0 && expected > 1 && !n.Resumed:", To: "case len(in.Objects) == 0 && expected > 1 && !n.Resumed && !ON:"},
 		{Name: "a device that was set up anew under its program is asked nothing", File: drift + "compare.go", Finds: []string{"S48"},
-			From: "in.Instance != n.Instance && c.s.expects(n) > 0:", To: "in.Instance != n.Instance && c.s.expects(n) > 0 && !ON:"},
+			From: "(c.s.expects(n) > 0 || landed != legRef{}):", To: "(c.s.expects(n) > 0 || landed != legRef{}) && !ON:"},
 		{Name: "a rebuilt node is as good as the one before", File: drift + "session.go", Finds: []string{"S48", "S47"},
 			From: "in.Instance != n.Instance && s.expects(n) > 0:", To: "in.Instance != n.Instance && s.expects(n) > 0 && !ON:"},
 		{Name: "legs are pushed in any order", File: drift + "push.go", Finds: []string{"S49"},

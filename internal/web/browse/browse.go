@@ -94,7 +94,7 @@ func Open(t testing.TB) *Page {
 	t.Cleanup(stop)
 	testkit.Must(t, chromedp.Do(ctx)) // its own context, not one that ends
 	call(p, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true})
-	p.Size(1440, 900)
+	p.Size(wide, high)
 	p.Scheme("light")
 	t.Cleanup(p.end)
 	return p

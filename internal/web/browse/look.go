@@ -76,6 +76,47 @@ func paletted(full image.Image) image.Image {
 	return out
 }
 
+// Usable holds what is on the page against what everybody needs of it, in both themes and on both
+// sizes of screen: nothing that axe-core finds, and nothing beside the screen. Seen is called with each look.
+func (p *Page) Usable(what string, seen ...func(width int64, scheme string)) {
+	p.t.Helper()
+	p.Until("all of it to be there", `document.querySelector("h1") && !document.querySelector("[aria-busy]")`)
+	for _, width := range []int64{wide, 360} {
+		for _, scheme := range []string{"light", "dark"} {
+			p.Size(width, high)
+			p.Scheme(scheme)
+			for _, found := range p.axeLive() {
+				p.t.Errorf("%s, %d wide, %s: %s", what, width, scheme, found)
+			}
+			if over := Eval[int64](p, "document.documentElement.scrollWidth"); over > width {
+				p.t.Errorf("%s is %d wide on a screen of %d; %s", what, over, width, Eval[string](p, beside))
+			}
+			for _, f := range seen {
+				f(width, scheme)
+			}
+		}
+	}
+	p.Size(wide, high)
+	p.Scheme("light")
+}
+
+// axeLive is what Axe finds while the page is of now: what is old is greyed, until a lost connection is back.
+func (p *Page) axeLive() []string {
+	p.t.Helper()
+	for {
+		p.Until("the connection to be back", `!document.querySelector("main.old")`)
+		if found := p.Axe(); len(found) == 0 || !Eval[bool](p, `document.querySelector("main.old") !== null`) {
+			return found
+		}
+	}
+}
+
+// wide and high are the size of a window, in CSS pixels.
+const wide, high = 1440, 900
+
+// beside is what reaches over the edge of the screen.
+const beside = `[...document.querySelectorAll("*")].filter((e) => e.getBoundingClientRect().right > innerWidth && !e.closest(".scroll")).map((e) => e.outerHTML.slice(0, 90)).join(" | ")`
+
 //go:embed testdata/axe.min.js
 var axe string
 

@@ -2,9 +2,15 @@ import { type Answers, routes } from "./api";
 
 export type Operation = keyof Answers;
 
+// Problem is what is wrong in what was sent: where, as a path with dots, and why.
+export interface Problem {
+  location?: string;
+  message?: string;
+}
+
 // Refused is an answer of the server that is not a success, in its own words.
 export class Refused extends Error {
-  constructor(readonly status: number, detail: string) {
+  constructor(readonly status: number, detail: string, readonly problems: Problem[] = []) {
     super(detail);
   }
 }
@@ -23,15 +29,17 @@ export async function request<T>(method: string, path: string, body?: unknown, s
     throw new Refused(0, lost);
   });
   if (!answer.ok) {
-    throw new Refused(answer.status, await reason(answer));
+    throw await refusal(answer);
   }
   return (answer.status === 204 ? undefined : await answer.json()) as T;
 }
 
-async function reason(answer: Response): Promise<string> {
-  const problem = await answer.json().catch(() => undefined);
-  const more = (problem?.errors ?? []).map((e: { location?: string; message?: string }) => `${e.location ?? ""} ${e.message ?? ""}`.trim());
-  return [problem?.detail ?? `${answer.status} ${answer.statusText}`, ...more].join("; ");
+async function refusal(answer: Response): Promise<Refused> {
+  const said = await answer.json().catch(() => undefined);
+  const problems: Problem[] = said?.errors ?? [];
+  const detail: string = said?.detail ?? `${answer.status} ${answer.statusText}`;
+  const more = problems.filter((p) => !detail.includes(p.message ?? "")).map((p) => `${p.location ?? ""} ${p.message ?? ""}`.trim());
+  return new Refused(answer.status, [detail, ...more].join("; "), problems);
 }
 
 // Query is what is asked for; a name may have several values, and "" is left out.

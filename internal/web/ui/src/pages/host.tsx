@@ -168,10 +168,20 @@ function Identity({ h }: { h: HostDetail }) {
   );
 }
 
+// chosen are the measurements that a list names.
+function chosen(list: string) {
+  const names = list.split(",").map((n) => n.trim());
+  const wrong = names.find((n) => !["host", "gpu", "workspaces"].includes(n) && list !== "none");
+  if (wrong !== undefined) throw new Error(`${wrong || "nothing"} cannot be measured: expected any of host, gpu and workspaces, with commas, or none`);
+  return { hostMetrics: names.includes("host"), gpuMetrics: names.includes("gpu"), workspaceMetrics: names.includes("workspaces") };
+}
+
 // Settings are what was tuned, and what the signed declaration leaves to the server at all.
 function Settings({ r }: { r: HostResources }) {
   const s = r.settings;
   const allowed = r.delegation?.allow ?? [];
+  const measures = ["host", "gpu", "workspaces"] as const;
+  const measured = measures.filter((m) => s.metrics[m] !== false).join(",") || "none";
   const field = (name: string, label: string, value: number | undefined) => ({ name, label, type: "number" as const, value: value ? String(value) : "" });
   return (
     <>
@@ -179,15 +189,17 @@ function Settings({ r }: { r: HostResources }) {
         <dt>Reports every</dt><dd>{s.heartbeatInterval ? `${s.heartbeatInterval / 1000} s` : "default"}</dd>
         <dt>Checks every</dt><dd>{s.resyncInterval ? `${s.resyncInterval / 1000} s` : "default"}</dd>
         <dt>At a time</dt><dd>builds {s.pools.builds || "default"}, pulls {s.pools.pulls || "default"}, starts {s.pools.starts || "default"}</dd>
+        <dt>Measures</dt><dd>{measured.replaceAll(",", ", ")}</dd>
         <dt>Left to the server</dt><dd>{[...(r.delegation?.kinds ?? []), ...allowed].join(", ") || "nothing"}</dd>
       </dl>
       {allowed.includes("settings")
         ? (
           <Verb operation="tune-host" label="Tune" parts={{ host: r.host }}
             fields={[field("heartbeat", "Reports every, in seconds (5 to 600)", s.heartbeatInterval && s.heartbeatInterval / 1000), field("resync", "Checks every, in seconds (1 to 3600)", s.resyncInterval && s.resyncInterval / 1000),
-              field("builds", "Builds at a time", s.pools.builds), field("pulls", "Pulls at a time", s.pools.pulls), field("starts", "Starts at a time", s.pools.starts)]}
-            body={(g) => ({ reason: g.reason, heartbeatInterval: Number(g.heartbeat) * 1000, resyncInterval: Number(g.resync) * 1000, builds: Number(g.builds), pulls: Number(g.pulls), starts: Number(g.starts) })}
-            line={(g) => `steady host set ${r.host} --heartbeat ${g.heartbeat ? g.heartbeat + "s" : "default"} --resync ${g.resync ? g.resync + "s" : "default"} --builds ${g.builds || "default"} --pulls ${g.pulls || "default"} --starts ${g.starts || "default"}${because(g)}`} />
+              field("builds", "Builds at a time", s.pools.builds), field("pulls", "Pulls at a time", s.pools.pulls), field("starts", "Starts at a time", s.pools.starts),
+              { name: "metrics", label: "Measures, any of host, gpu and workspaces, or none", value: measured, required: true }]}
+            body={(g) => ({ reason: g.reason, heartbeatInterval: Number(g.heartbeat) * 1000, resyncInterval: Number(g.resync) * 1000, builds: Number(g.builds), pulls: Number(g.pulls), starts: Number(g.starts), ...chosen(g.metrics!) })}
+            line={(g) => `steady host set ${r.host} --heartbeat ${g.heartbeat ? g.heartbeat + "s" : "default"} --resync ${g.resync ? g.resync + "s" : "default"} --builds ${g.builds || "default"} --pulls ${g.pulls || "default"} --starts ${g.starts || "default"} --metrics ${g.metrics}${because(g)}`} />
         )
         : <p class="dim">The declaration does not leave its settings to the server. The line in fleet.yaml that would: <code>allow: [settings]</code></p>}
     </>

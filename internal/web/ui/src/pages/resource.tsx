@@ -8,7 +8,7 @@ import { Table } from "../parts/table";
 import { Terminal } from "../parts/terminal";
 import { Time } from "../parts/time";
 import { Verb, because } from "../parts/verb";
-import { Refused, call } from "../request";
+import { type Problem, Refused, call } from "../request";
 import { go, parameter, withParameters } from "../router";
 import { may } from "../login";
 import { type Answered, replayed, useAnswer } from "../stream";
@@ -48,14 +48,14 @@ export function ResourcePage({ rest }: { rest: string[] }) {
               {!left && <NotLeft place={place} />}
               {(is?.differences ?? []).length > 0 && <Section title="Differs"><Differences is={is!} /></Section>}
               {edit && left && schema && settled(set)
-                ? <Section title={set.value ? "Change" : "Make"}><Edit key={name} place={place} schema={schema} set={set.value} signed={r.delegation?.bounds.requireSigned} /></Section>
+                ? <Section title={set.value ? "Change" : "Make"}><Edit key={name} place={place} schema={schema} set={set.value} signed={r.delegation?.bounds.requireSigned} others={r.resources ?? []} /></Section>
                 : <Section title="Set" aside={left && schema && replayed.value === undefined && may("set-resource") && <a href={withParameters({ edit: "1" })}>{set.value ? "Change" : "Make"}</a>}><WhatIsSet set={set} is={is} /></Section>}
-              {is && <Inside place={place} allow={r.delegation?.allow ?? []} />}
-              {kind === "workspace" && <Section title="Measured"><WorkspaceMetrics host={host} name={name} /></Section>}
+              {is && <Inside place={place} state={is.state} allow={r.delegation?.allow ?? []} />}
             </>
           );
         }}
       </Loaded>
+      {kind === "workspace" && <Section title="Measured"><WorkspaceMetrics host={host} name={name} /></Section>}
     </>
   );
 }
@@ -101,6 +101,7 @@ function Verbs({ place, is, set, schema, left, allow }: { place: Place; is: Reso
           : <Verb key={verb} operation="ask-resource" label={label} parts={{ host, kind, name, verb }} danger={verb === "stop"} line={(g) => (group[kind] ? `${group[kind]} ${verb} ${host}/${name}` : `steady host ${verb} ${host} ${kind}/${name}`) + because(g)} />;
       })}
       {kind === "workspace" && left && <SnapshotOf place={place} />}
+      {["image", "snapshot"].includes(kind) && may("set-resource") && replayed.value === undefined && <a href={`/workspaces?${new URLSearchParams({ host, from: kind === "snapshot" ? `snapshot/${name}` : name })}`}>New workspace from it</a>}
       {set && (
         <Verb operation="remove-resource" label="Remove" parts={{ host, kind, name }} danger what={kind === "workspace" ? "It goes with its container; named volumes, its image and its routes stay." : "It goes from the host once nothing uses it."}
           fields={[{ name: "consent", label: "Also although many are removed at once", type: "checkbox", after: /allowMassChange/ }]}
@@ -166,32 +167,57 @@ function WhatIsSet({ set, is }: { set: Answered<ManagedResource>; is: Resource |
   );
 }
 
+// begun is what a resource begins with that is made from something: an image by a pull or a build, a
+// workspace from an image.
+function begun(kind: string, from: string): Document {
+  if (kind === "workspace" && from) return { image: from };
+  if (kind !== "image") return {};
+  return from === "build" ? { build: { inline: "FROM " } } : from === "pull" ? { pull: { policy: "missing" } } : {};
+}
+
 // Edit makes or changes a resource: as fields and as text, with what the host would do.
-function Edit({ place, schema, set, signed }: { place: Place; schema: Schema; set: ManagedResource | undefined; signed: boolean | undefined }) {
+function Edit({ place, schema, set, signed, others }: { place: Place; schema: Schema; set: ManagedResource | undefined; signed: boolean | undefined; others: Resource[] }) {
   const { host, kind, name } = place;
   const { name: _, ...was } = (set?.spec ?? {}) as Document;
-  const [doc, setDoc] = useState<Document>(filled(was));
+  const [doc, setDoc] = useState<Document>(set ? filled(was) : begun(kind, parameter("from")));
   const [plan, setPlan] = useState<PlanAnswer>();
   const [error, setError] = useState("");
+  const [problems, setProblems] = useState<Problem[]>([]);
+  const change = (doc: Document) => {
+    setDoc(doc);
+    setProblems([]);
+    setPlan(undefined);
+  };
+  const refused = (e: Error) => setProblems(e instanceof Refused ? e.problems : []);
   const preview = () => {
     setError("");
+    setProblems([]);
     setPlan(undefined);
-    call("plan-resource", { host }, { kind, name, spec: doc }).then(setPlan, (e) => setError((e as Error).message));
+    call("plan-resource", { host }, { kind, name, spec: doc }).then(setPlan, (e) => {
+      setError((e as Error).message);
+      refused(e as Error);
+    });
   };
+  const of = (kind: string, as = "") => others.filter((r) => r.kind === kind && r.declared).map((r) => as + r.name);
+  const names = { image: [...of("image"), ...of("snapshot", "snapshot/")], workspace: of("workspace") };
   const body = (g: Record<string, string>): SetResource => ({ spec: doc, reason: g.reason, ...(g.hours ? { notAfter: Date.now() + Math.round(Number(g.hours) * 3_600_000) } : {}) });
   if (signed) return <p>This host takes only what an operator signed, where the keys are: <Command line={`steady apply -f ${name}.yaml ${host} --sign keys`} /></p>;
   return (
     <>
       <div class="edit">
-        <Form id="field" schema={schema} doc={doc} set={setDoc} skip={["name"]} />
-        <Source id="source" doc={doc} set={setDoc} />
+        <Form id="field" schema={schema} doc={doc} set={change} skip={["name"]} names={names} problems={problems} />
+        <Source id="source" doc={doc} set={change} />
       </div>
       <div class="verbs">
         <button type="button" onClick={preview}>Preview</button>
-        <Verb operation="set-resource" label="Set" parts={{ host, kind, name }} body={body} done={() => go(withParameters({ edit: "" }), true)}
+        <Verb operation="set-resource" label="Set" parts={{ host, kind, name }} done={() => go(withParameters({ edit: "", from: "" }), true)}
+          send={(g) => call("set-resource", { host, kind, name }, body(g)).catch((e) => {
+            refused(e as Error);
+            throw e;
+          })}
           fields={[{ name: "hours", label: "Ends after so many hours (empty: never)", type: "number" }]}
           line={(g) => `steady apply -f ${name}.yaml ${host}${g.hours ? ` --not-after ${g.hours}h` : ""}${because(g)}`} />
-        <a href={withParameters({ edit: "" })}>Leave it</a>
+        <a href={withParameters({ edit: "", from: "" })}>Leave it</a>
       </div>
       {error && <p role="alert" class="error">{error}</p>}
       {plan && <Verdict plan={plan} />}
@@ -218,7 +244,7 @@ function Verdict({ plan }: { plan: PlanAnswer }) {
 }
 
 // Inside is what comes out of a resource, and a terminal in it.
-function Inside({ place: { host, kind, name }, allow }: { place: Place; allow: string[] }) {
+function Inside({ place: { host, kind, name }, state, allow }: { place: Place; state: string | undefined; allow: string[] }) {
   const [shown, show] = useState("");
   const [command, setCommand] = useState("sh");
   const toggle = (what: string) => () => show(shown === what ? "" : what);
@@ -236,7 +262,7 @@ function Inside({ place: { host, kind, name }, allow }: { place: Place; allow: s
         )}
       </div>
       {!(allow.includes("logs") && (kind === "image" || allow.includes("exec"))) && <p class="dim">The line in fleet.yaml that allows more, below the host: <code>allow: [logs, exec]</code></p>}
-      {shown === "output" && <Output host={host} kind={kind} name={name} />}
+      {shown === "output" && <Output key={String(state === "Building")} host={host} kind={kind} name={name} />}
       {shown === "terminal" && <Terminal host={host} name={name} command={command || "sh"} onClose={() => show("")} />}
     </Section>
   );

@@ -55,20 +55,24 @@ const columns: Column<HostResource>[] = [
 
 // Make asks where a new resource is to be; its form is on its own page.
 function Make({ kind }: { kind: string }) {
-  const [host, setHost] = useState("");
+  const [host, setHost] = useState(parameter("host"));
   const [name, setName] = useState("");
+  const [from, setFrom] = useState(kind === "image" ? "pull" : parameter("from"));
   const hosts = useAnswer("page-hosts", {}, { limit: "20", search: host });
   const submit = (e: Event) => {
     e.preventDefault();
-    go(`/workspaces/${encodeURIComponent(host)}/${kind}/${encodeURIComponent(name)}?edit=1`);
+    go(`/workspaces/${encodeURIComponent(host)}/${kind}/${encodeURIComponent(name)}?${new URLSearchParams({ edit: "1", ...(from && { from }) })}`);
   };
   return (
-    <details class="make">
+    <details class="make" open={parameter("host") !== ""}>
       <summary>New {kind}…</summary>
       <form class="filters" onSubmit={submit}>
         <label>On host <input required list="make-hosts" value={host} onInput={(e) => setHost(e.currentTarget.value)} /></label>
         <datalist id="make-hosts">{(hosts.value?.hosts ?? []).map((h) => <option key={h.name} value={h.name} />)}</datalist>
         <label>Name <input required value={name} pattern="[a-z0-9]([a-z0-9.\-]*[a-z0-9])?" title="small letters, digits, dots and hyphens" onInput={(e) => setName(e.currentTarget.value)} /></label>
+        {kind === "image" && (
+          <label>It comes <select value={from} onChange={(e) => setFrom(e.currentTarget.value)}><option value="pull">from a registry</option><option value="build">from a Dockerfile</option></select></label>
+        )}
         <button type="submit" class="primary">Fill in</button>
       </form>
     </details>

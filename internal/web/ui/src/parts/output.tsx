@@ -7,11 +7,14 @@ export const STDERR = 2;
 export const EXIT = 5;
 
 const kept = 2000; // lines on the page
+const longest = 8192; // characters of a line; what is longer goes on in the next
 const frame = 50; // milliseconds between two pictures
+const pause = 1000; // milliseconds until a lost connection is tried again
 
 interface Line {
   text: string;
   loud: boolean;
+  open?: boolean; // its end has not come yet
 }
 
 // frames reads a stream until it ends.
@@ -35,8 +38,14 @@ export async function* frames(body: ReadableStream<Uint8Array>): AsyncGenerator<
   }
 }
 
-// escapes are sequences for terminals, which are not for a page.
-const escapes = /\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-_])/g;
+// escapes are sequences for terminals, which are not for a page; the last may not have come whole.
+const escapes = /\x1b(?:\[[0-?]*[ -/]*(?:[@-~]|$)|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-_]|$)/g;
+
+// plain is a line as it stands once a terminal has printed it.
+function plain(text: string): string {
+  const shown = text.replace(escapes, "");
+  return shown.slice(shown.lastIndexOf("\r", shown.length - 2) + 1);
+}
 
 // Output follows the log of a workspace, or what builds and pulls of an image print.
 export function Output({ host, kind, name }: { host: string; kind: string; name: string }) {
@@ -55,11 +64,14 @@ export function Stream({ label, path, method = "GET" }: { label: string; path: s
     const stop = new AbortController();
     let came: Line[] = [];
     let open = "";
+    let loud = false; // of what came last
+    let news = false;
     const show = setInterval(() => {
-      if (came.length === 0) return;
-      const more = came;
+      if (!news) return;
+      const more = open === "" ? came : [...came, { text: plain(open), loud, open: true }];
       came = [];
-      setLines((was) => [...was, ...more].slice(-kept));
+      news = false;
+      setLines((was) => [...(was.at(-1)?.open ? was.slice(0, -1) : was), ...more].slice(-kept));
     }, frame);
     const follow = async () => {
       const answer = await fetch(path, { method, signal: stop.signal });
@@ -71,15 +83,31 @@ export function Stream({ label, path, method = "GET" }: { label: string; path: s
           return exit.error || "It ended.";
         }
         if (f.type !== STDOUT && f.type !== STDERR) continue;
-        const parts = (open + text.decode(f.data, { stream: true })).replace(escapes, "").split("\n");
-        open = parts.pop()!;
-        came.push(...parts.map((p) => ({ text: p.slice(p.lastIndexOf("\r", p.length - 2) + 1), loud: f.type === STDERR })));
+        loud = f.type === STDERR;
+        news = true;
+        const parts = (open + text.decode(f.data, { stream: true })).split("\n");
+        for (open = parts.pop()!; open.length > longest; open = open.slice(longest)) parts.push(open.slice(0, longest));
+        for (const p of parts) came.push({ text: plain(p), loud });
       }
       return "The stream broke off.";
     };
-    follow().then(setEnded, (e) => stop.signal.aborted || setEnded((e as Error).message));
+    let again: ReturnType<typeof setTimeout> | undefined;
+    const run = () => follow().then(setEnded, (e) => {
+      if (stop.signal.aborted) return;
+      if (!(e instanceof TypeError) || method !== "GET") return setEnded((e as Error).message);
+      setEnded("The connection broke off. It is tried again.");
+      again = setTimeout(() => {
+        came = [];
+        open = "";
+        setLines([]);
+        setEnded("");
+        run();
+      }, pause);
+    });
+    run();
     return () => {
       stop.abort();
+      clearTimeout(again);
       clearInterval(show);
       setLines([]);
       setEnded("");

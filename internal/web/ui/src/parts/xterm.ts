@@ -2,6 +2,13 @@ import { FitAddon } from "@xterm/addon-fit";
 import { Terminal } from "@xterm/xterm";
 import css from "@xterm/xterm/css/xterm.css" with { type: "text" };
 
+// The page's content policy blocks style attributes. Texts of a terminal are spans, which take theirs as
+// properties instead.
+HTMLSpanElement.prototype.setAttribute = function (name: string, value: string) {
+  if (name === "style") this.style.cssText = value;
+  else Element.prototype.setAttribute.call(this, name, value);
+};
+
 // adopt makes style sheets of what is put into the style elements that build makes: the page's
 // content policy blocks such elements. It returns what takes the sheets away.
 function adopt(build: () => void): () => void {
@@ -29,6 +36,10 @@ function adopt(build: () => void): () => void {
   };
 }
 
+// announced is how many bytes screen readers are told. The library adds what comes, byte by byte, to one
+// text in the page for as long as nobody presses a key, which a long line makes slower and slower.
+const announced = 4096;
+
 // draw makes a terminal in an element, as wide as that is. Leave is called for who wants out
 // with the keyboard.
 export function draw(at: HTMLElement, leave: () => void) {
@@ -38,6 +49,12 @@ export function draw(at: HTMLElement, leave: () => void) {
     scrollback: 5000, screenReaderMode: true, fontSize: 14, fontFamily: "ui-monospace, monospace",
     theme: { background: colour("back"), foreground: colour("text"), cursor: colour("text"), selectionBackground: colour("line") },
   });
+  // What is pasted has no sequence that would end the bracket which tells a shell not to run it yet.
+  const paste = (e: ClipboardEvent) => {
+    e.preventDefault();
+    e.stopPropagation();
+    t.paste((e.clipboardData?.getData("text/plain") ?? "").replaceAll("\x1b", ""));
+  };
   const fit = new FitAddon();
   t.loadAddon(fit);
   t.attachCustomKeyEventHandler((e) => {
@@ -45,18 +62,35 @@ export function draw(at: HTMLElement, leave: () => void) {
     leave();
     return false;
   });
+  t.parser.registerOscHandler(8, () => true); // no links: what they say and where they lead are the program's
   const undress = adopt(() => t.open(at));
+  at.addEventListener("paste", paste, true);
   fit.fit();
   t.focus();
   const watch = new ResizeObserver(() => fit.fit());
   watch.observe(at);
+  let told = 0;
+  let under = 0; // writes under way
+  const write = (data: Uint8Array, done: () => void) => {
+    under++;
+    told += data.length;
+    if (told > announced) t.options.screenReaderMode = false;
+    t.write(data, () => {
+      if (--under === 0 && told > announced) {
+        told = 0;
+        t.options.screenReaderMode = true; // beginning with what is on the screen
+      }
+      done();
+    });
+  };
   return {
-    write: (data: Uint8Array, done: () => void) => t.write(data, done),
+    write,
     onInput: (f: (text: string) => void) => t.onData(f),
     onSize: (f: (rows: number, cols: number) => void) => t.onResize(({ rows, cols }) => f(rows, cols)),
     size: () => ({ rows: t.rows, cols: t.cols }),
     dispose: () => {
       watch.disconnect();
+      at.removeEventListener("paste", paste, true);
       t.dispose();
       undress();
     },
