@@ -33,9 +33,9 @@ var drivers = []driver{
 	{"file", "a program whose configuration is a JSON, YAML or TOML file", slices.Concat([]option{
 		{"path", "the file"},
 		{"format", "json, yaml or toml (default: what the file's name ends with)"},
-		{"at", "members that lead to the objects, separated by slashes (default: the document itself)"},
+		{"at", "members that lead to the objects, with slashes (default: the document itself)"},
 		{"identity", "member that names an object in a list (default: objects are members of a map)"},
-		{"validate", "command that refuses a candidate; {} in it is the file, words are separated by spaces"},
+		{"validate", "command that refuses a candidate; {} in it is the file, spaces separate words"},
 		{"reload", "command after a change"},
 		{"timeout", "of a command (default: 10s)"},
 	}, ruleOptions), openFile},

@@ -52,13 +52,35 @@ type session struct {
 	last     int
 }
 
-// dial opens a session and says hello.
+// dial opens a session on which the device answers. netconfd 2.13 loses the first request
+// when it comes together with the client's hello, and never answers then: the session is
+// opened again, with more patience each time.
 func (l *login) dial(ctx context.Context) (*session, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
+	for patience := l.timeout / 16; ; patience *= 2 {
+		s, err := l.connect(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("open a session with the device: %w", err)
+		}
+		first, stop := context.WithTimeout(ctx, patience)
+		_, err = s.rpc(first, `<get-config><source><running/></source><filter type="subtree"/></get-config>`)
+		silent := first.Err() != nil
+		stop()
+		if r := (*refusal)(nil); err == nil || errors.As(err, &r) {
+			return s, nil
+		}
+		s.close()
+		if !silent || ctx.Err() != nil {
+			return nil, fmt.Errorf("the device does not answer the first request: %w", err)
+		}
+	}
+}
+
+func (l *login) connect(ctx context.Context) (*session, error) {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", l.address)
 	if err != nil {
-		return nil, fmt.Errorf("connect to the device: %w", err)
+		return nil, err
 	}
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() }) // ends whatever is waited for
 	s, err := l.open(conn)
@@ -67,7 +89,7 @@ func (l *login) dial(ctx context.Context) (*session, error) {
 	}
 	if err != nil {
 		_ = conn.Close()
-		return nil, fmt.Errorf("open a session with the device: %w", err)
+		return nil, err
 	}
 	return s, nil
 }

@@ -116,7 +116,7 @@ func (w *world) open(more map[string]string) *Driver {
 	d, _, err := Open(w.options(more))
 	testkit.Must(w.t, err)
 	own := d.(*Driver)
-	own.login.timeout = 2 * time.Second // netconfd forgets who connects while it starts
+	own.login.timeout = 5 * time.Second // netconfd forgets who connects while it starts
 	w.t.Cleanup(own.Close)
 	return own
 }
