@@ -50,7 +50,7 @@ function Do({ remedy }: { remedy: Remedy }) {
   const parts = Object.fromEntries(names.map((n, i) => [n, remedy.args?.[i] ?? ""]));
   const label = remedy.command.split(" ")[2] ?? id;
   return (
-    <Verb operation={id} label={label[0]!.toUpperCase() + label.slice(1)} parts={parts} what={routes[id][2] + "."}
+    <Verb operation={id} label={label[0]!.toUpperCase() + label.slice(1)} parts={parts} what={routes[id][3] + "."}
       body={(g) => ({ reason: g.reason, ...(remedy.wave ? { wave: remedy.wave } : {}) })} line={(g) => remedy.command + because(g)} />
   );
 }
