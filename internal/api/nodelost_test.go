@@ -13,6 +13,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/steadyfleet/steady/internal/api"
+	"github.com/steadyfleet/steady/internal/api/operator"
 	"github.com/steadyfleet/steady/internal/control"
 	"github.com/steadyfleet/steady/internal/core/drift"
 	"github.com/steadyfleet/steady/internal/core/event"
@@ -195,6 +196,11 @@ func TestNodeIsAskedBefore(t *testing.T) {
 	v := testkit.Value(w.server.Nodes().Validate(w.ctx(), "gw-1", nodesdk.Validate{Kind: nodeconfig.Flow, ID: "a", Config: json.RawMessage(`{}`)}))(t)
 	if !v.Supported || len(v.Problems) != 1 || v.Problems[0].Message != "is  [31mred" {
 		t.Errorf("%+v", v)
+	}
+	legs := []nodeconfig.Leg{{Role: nodeconfig.Flow, Node: "gw-1", Config: json.RawMessage(`{}`)}}
+	p := testkit.Value(w.op.PreviewObject(w.ctx(), nodeconfig.Flow, "a", operator.SetObject{Definition: nodeconfig.Definition{Legs: legs}}))(t)
+	if len(p.Legs) != 1 || !p.Legs[0].Checked || len(p.Legs[0].Problems) != 1 || p.Legs[0].Problems[0].Message != v.Problems[0].Message {
+		t.Errorf("the preview says %+v", p)
 	}
 	_ = n.conn.Close(websocket.StatusNormalClosure, "")
 }

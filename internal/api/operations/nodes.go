@@ -4,15 +4,19 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/steadyfleet/steady/internal/api/operator"
 	"github.com/steadyfleet/steady/internal/core/drift"
 	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/nodeconfig"
+	"github.com/steadyfleet/steady/nodesdk"
 )
 
 type (
@@ -208,10 +212,41 @@ func (h *Handler) previewObject(ctx context.Context, in *objectIn[operator.SetOb
 			out.Legs = append(out.Legs, operator.LegPreview{Role: l.Role, Node: l.Node, Fields: fields, Wait: wait})
 		}
 	})
-	if err == nil {
-		err = h.c.NodeRefusal(failed)
+	if err = cmp.Or(err, h.c.NodeRefusal(failed)); err != nil {
+		return out, err
 	}
-	return out, err
+	for i := range out.Legs {
+		h.ask(ctx, in.Kind, &out.Definition.Legs[i], out.Definition.Config(&out.Definition.Legs[i]), &out.Legs[i])
+	}
+	return out, nil
+}
+
+// Devices answer whether they would accept an object.
+type Devices interface {
+	Validate(ctx context.Context, node string, v nodesdk.Validate) (nodesdk.Validated, error)
+}
+
+// AskDevices has previews ask the devices of nodes that are connected. Call it before serving.
+func (h *Handler) AskDevices(d Devices) { h.devices = d }
+
+// deviceTimeout is how long a preview waits for one device.
+const deviceTimeout = 5 * time.Second
+
+// ask adds what the device says of a leg. One that is away, or cannot tell, says nothing.
+func (h *Handler) ask(ctx context.Context, kind string, l *nodeconfig.Leg, config json.RawMessage, out *operator.LegPreview) {
+	if h.devices == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, deviceTimeout)
+	defer cancel()
+	v, err := h.devices.Validate(ctx, l.Node, nodesdk.Validate{Kind: kind, ID: l.ID, Config: config})
+	if err != nil || !v.Supported {
+		return
+	}
+	out.Checked = true
+	for _, p := range v.Problems {
+		out.Problems = append(out.Problems, operator.DeviceProblem{Field: p.Field, Message: p.Message})
+	}
 }
 
 func episodes(s *drift.State, q operator.DriftQuery) []drift.EpisodeRow {

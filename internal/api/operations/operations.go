@@ -70,6 +70,7 @@ type Handler struct {
 	origins  *http.CrossOriginProtection
 	live     *live.Hub
 	workers  *workers
+	devices  Devices               // nil: nobody is asked
 	topics   map[string]Permission // of the patterns of routes that streams follow
 }
 

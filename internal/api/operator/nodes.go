@@ -36,6 +36,15 @@ type LegPreview struct {
 	Node   string        `json:"node"`
 	Fields []drift.Field `json:"fields"` // that would differ from what the node is known to have
 	Wait   *drift.Wait   `json:"wait,omitempty"`
+	// Checked says that the device was asked whether it would accept it; Problems are why not.
+	Checked  bool            `json:"checked,omitempty"`
+	Problems []DeviceProblem `json:"problems,omitempty"`
+}
+
+// DeviceProblem is what a device finds wrong with an object.
+type DeviceProblem struct {
+	Field   string `json:"field,omitempty"`
+	Message string `json:"message"`
 }
 
 // Resume says how a paused node goes on.

@@ -279,6 +279,12 @@ func (a objects) preview(name string, p operator.ObjectPreview) error {
 		for _, f := range l.Fields {
 			a.Printf("  %s: %s -> %s\n", f.Field, valueOf(f.Actual), valueOf(f.Desired))
 		}
+		for _, p := range l.Problems {
+			a.Printf("  REFUSED by the device: %s\n", strings.TrimPrefix(p.Field+": "+p.Message, ": "))
+		}
+		if l.Checked && len(l.Problems) == 0 {
+			a.Printf("  the device would accept it\n")
+		}
 		if l.Wait != nil {
 			a.Printf("  waits: %s\n", l.Wait.Message)
 		}

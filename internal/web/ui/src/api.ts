@@ -138,6 +138,11 @@ export interface Delegation {
   kinds: string[] | null;
 }
 
+export interface DeviceProblem {
+  field?: string;
+  message: string;
+}
+
 export interface Difference {
   cause: string;
   class?: string;
@@ -502,8 +507,10 @@ export interface Leg {
 }
 
 export interface LegPreview {
+  checked?: boolean;
   fields: Field[] | null;
   node: string;
+  problems?: DeviceProblem[] | null;
   role: string;
   wait?: Wait;
 }
