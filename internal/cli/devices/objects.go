@@ -146,9 +146,9 @@ func (a objects) history() *cobra.Command {
 
 // input is where a definition comes from.
 type input struct {
-	file, node, id, mode string
-	set                  []string
-	allowPorts, dryRun   bool
+	file, node, id     string
+	set                []string
+	allowPorts, dryRun bool
 }
 
 func (in *input) flags(cmd *cobra.Command, kind string) {
