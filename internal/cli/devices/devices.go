@@ -36,16 +36,21 @@ func Objects(e *command.Env) (out []*cobra.Command) {
 	return out
 }
 
-// nodeNames completes the names of nodes.
-func (a verbs) nodeNames(cmd *cobra.Command) *cobra.Command {
+// completed has arguments of a command be completed with the names in a list.
+func completed[T any](a verbs, cmd *cobra.Command, list func(context.Context, *operator.Client) ([]T, error), name func(T) string) *cobra.Command {
 	return a.CompletesWith(cmd, func(ctx context.Context, c *operator.Client, _ []string, _ string) ([]string, error) {
-		all, err := c.Nodes(ctx)
+		all, err := list(ctx, c)
 		var names []string
-		for _, n := range all {
-			names = append(names, n.Name)
+		for _, x := range all {
+			names = append(names, name(x))
 		}
 		return names, err
 	})
+}
+
+// nodeNames completes the names of nodes.
+func (a verbs) nodeNames(cmd *cobra.Command) *cobra.Command {
+	return completed(a, cmd, func(ctx context.Context, c *operator.Client) ([]drift.NodeRow, error) { return c.Nodes(ctx) }, func(n drift.NodeRow) string { return n.Name })
 }
 
 func (a verbs) nodeList() *cobra.Command {

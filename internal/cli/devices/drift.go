@@ -75,14 +75,9 @@ func (a verbs) episodeTable(all []drift.EpisodeRow) error {
 
 // episodeNames completes the names of open episodes.
 func (a verbs) episodeNames(cmd *cobra.Command) *cobra.Command {
-	return a.CompletesWith(cmd, func(ctx context.Context, c *operator.Client, _ []string, _ string) ([]string, error) {
-		all, err := c.Drift(ctx, operator.DriftQuery{})
-		var names []string
-		for _, e := range all {
-			names = append(names, e.ID)
-		}
-		return names, err
-	})
+	return completed(a, cmd, func(ctx context.Context, c *operator.Client) ([]drift.EpisodeRow, error) {
+		return c.Drift(ctx, operator.DriftQuery{})
+	}, func(e drift.EpisodeRow) string { return e.ID })
 }
 
 func (a verbs) driftShow() *cobra.Command {

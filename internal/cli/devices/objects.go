@@ -44,14 +44,9 @@ func (a objects) examples(s string) string { return strings.ReplaceAll(s, "KIND"
 
 // names completes the names of objects.
 func (a objects) names(cmd *cobra.Command) *cobra.Command {
-	return a.CompletesWith(cmd, func(ctx context.Context, c *operator.Client, _ []string, _ string) ([]string, error) {
-		all, err := c.Objects(ctx, a.kind)
-		var names []string
-		for _, o := range all {
-			names = append(names, o.Name)
-		}
-		return names, err
-	})
+	return completed(a.verbs, cmd, func(ctx context.Context, c *operator.Client) ([]drift.ObjectRow, error) {
+		return c.Objects(ctx, a.kind)
+	}, func(o drift.ObjectRow) string { return o.Name })
 }
 
 func (a objects) list() *cobra.Command {
