@@ -31,7 +31,7 @@ func newGates(t *testing.T) *gates {
 	g := &gates{t: t, dir: t.TempDir()}
 	g.path = filepath.Join(g.dir, "flows.json")
 	testkit.Files(t, g.dir, map[string]string{"flows.json": "{}",
-		"gate": "#!/bin/sh\ncd " + g.dir + "\n[ \"$1\" = before ] || stat -c %i flows.json >>replaced\necho >>\"$1.reached\"\nwhile [ -e \"$1.shut\" ]; do sleep 0.01; done\n"})
+		"gate": "#!/bin/sh\ncd " + g.dir + "\n[ \"$1\" = before ] || stat -c %i-%.Y flows.json >>replaced\necho >>\"$1.reached\"\nwhile [ -e \"$1.shut\" ]; do sleep 0.01; done\n"})
 	return g
 }
 
