@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -131,4 +132,24 @@ func TestBrowserLeafsFast(t *testing.T) {
 	p.WaitText("1 in all")
 	p.Press("g", "f", "g", "h", "g", "f")
 	p.In("region", "Needs you").WaitText("Never enrolled: h-0000")
+}
+
+// A browser that connects anew by itself asks for the topics of the page that it opened first; the
+// page asks for those that it has now.
+func TestBrowserFollowsAfterALostConnection(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.release("r1", plan{hosts: 1, content: "one"})
+	p := w.browser(t, w.adminSecret(), "/")
+	p.WaitSeq(1)
+	p.Press("g", "h")
+	p.Wait("heading", "Hosts")
+	p.WaitText("1 in all")
+	w.opts.Listen = strings.TrimPrefix(w.server.OperatorURL(), "https://")
+	w.halt()
+	p.Until("the page to say that its connection is lost", `document.documentElement.dataset.connection === "lost"`)
+	w.start()
+	p.Until("the page to be connected", `document.documentElement.dataset.connection === "live"`)
+	w.release("r2", plan{hosts: 2, content: "two"})
+	p.WaitText("2 in all")
 }

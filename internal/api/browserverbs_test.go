@@ -78,7 +78,7 @@ func TestBrowserVerbs(t *testing.T) {
 	}
 }
 
-func (s *story) byKeyboard(t *testing.T, p *browse.Page, v keyed) {
+func (w *world) byKeyboard(t *testing.T, p *browse.Page, v keyed) {
 	t.Helper()
 	t.Log(v.verb)
 	reason := "it's time: " + strings.ToLower(v.verb)
@@ -111,7 +111,7 @@ func (s *story) byKeyboard(t *testing.T, p *browse.Page, v keyed) {
 	if v.silent {
 		return
 	}
-	tail := testkit.Value(s.op.Events(s.ctx(), operator.EventQuery{Tail: true, Limit: 100}))(t)
+	tail := testkit.Value(w.op.Events(w.ctx(), operator.EventQuery{Tail: true, Limit: 100}))(t)
 	for _, e := range tail.Events {
 		if strings.Contains(string(e.Body), strings.ReplaceAll(reason, `'`, `\u0027`)) || strings.Contains(string(e.Body), reason) {
 			return

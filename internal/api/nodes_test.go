@@ -24,6 +24,8 @@ type device struct {
 	name        string
 	path, state string
 	token       []byte
+	driver      file.Options // but for its path
+	collection  nodesdk.Collection
 	stop        func()
 }
 
@@ -31,7 +33,7 @@ type device struct {
 func (w *world) newDevice(name, objects string) *device {
 	w.t.Helper()
 	dir := w.t.TempDir()
-	d := &device{w: w, name: name, path: filepath.Join(dir, "flows.json"), state: filepath.Join(dir, "state")}
+	d := &device{w: w, name: name, path: filepath.Join(dir, "flows.json"), state: filepath.Join(dir, "state"), collection: nodesdk.Collection{Kind: nodeconfig.Flow}}
 	d.write(objects)
 	return d
 }
@@ -48,14 +50,16 @@ func (d *device) read() string { return read(d.w.t.(*testing.T), d.path) }
 // run connects it until stop is called, or the test ends.
 func (d *device) run() *device {
 	d.w.t.Helper()
-	driver := testkit.Value(file.New(file.Options{Path: d.path}))(d.w.t)
+	options := d.driver
+	options.Path, options.Kind = d.path, d.collection.Kind
+	driver := testkit.Value(file.New(options))(d.w.t)
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(d.w.ca())
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() {
 		err := nodesdk.Run(ctx, nodesdk.Config{Driver: driver, DriverName: "file", Program: "test", Name: d.name, StateDir: d.state, Token: d.token,
-			Collections: []nodesdk.Collection{{Kind: nodeconfig.Flow}}, Server: d.w.url(), RootCAs: pool, Poll: 100 * time.Millisecond})
+			Collections: []nodesdk.Collection{d.collection}, Server: d.w.url(), RootCAs: pool, Poll: 100 * time.Millisecond})
 		if err != nil {
 			d.w.t.Errorf("node %s: %v", d.name, err)
 		}
@@ -68,10 +72,15 @@ func (d *device) run() *device {
 // registered runs a new device with a token.
 func (w *world) registered(name, objects string) *device {
 	w.t.Helper()
-	d := w.newDevice(name, objects)
-	d.token = testkit.Value(w.keys.NodeToken(name))(w.t)
+	return w.newDevice(name, objects).register()
+}
+
+// register runs it with a token until it was compared.
+func (d *device) register() *device {
+	d.w.t.Helper()
+	d.token = testkit.Value(d.w.keys.NodeToken(d.name))(d.w.t)
 	d.run()
-	w.untilNode(name, "it was compared", func(n *drift.Node) bool { return n.Online && n.ComparedAt != 0 && !n.Compare })
+	d.w.untilNode(d.name, "it was compared", func(n *drift.Node) bool { return n.Online && n.ComparedAt != 0 && !n.Compare })
 	return d
 }
 

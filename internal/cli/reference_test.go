@@ -220,6 +220,9 @@ func TestReferenceOfWords(t *testing.T) {
 		{"Hosts in a rollout", "", "", "", all.Members, nil},
 		{"Health", "Of a host, or of several: then it is the worst of them.", "core/health", "Status", all.Health, nil},
 		{"Resources", "Of containers, images and what else hosts report; which of them a kind has depends on the kind.", "core/spec", "State", all.Resources, nil},
+		{"Nodes", "Of devices that own their configuration.", "core/drift", "NodeStatus", all.Nodes, all.Nodes},
+		{"Pushes", "How far the part of a flow, a tunnel or a document is that one node has.", "core/drift", "Status", all.Legs, all.Legs},
+		{"Drift", "Of an object on a node. It is never corrected by itself.", "", "", all.Drift, nil},
 		{"", "", "core/gate", "Code", all.Gates, []prose.Meaning{{Word: string(gate.Forecast)}}},
 		{"", "", "core/gate", "HostPresence", all.Presences, all.Presences},
 	} {

@@ -256,7 +256,7 @@ func (o *office) restore() {
 	o.Choose("link", "New workspace from it")
 	o.name("again")
 	o.Until("the image to be filled in", `document.getElementById("field-image")?.value === "snapshot/job"`)
-	o.Write("textbox", "The same as text (JSON)", `{"image": "snapshot/job", "command": ["sh", "-c", "cat /kept; exec sleep 1d"], "stopGrace": 0, "networkMode": "none", "health": {"disable": true}, "update": {"monitor": 100}}`)
+	o.Write("textbox", "The same as text (YAML)", `{"image": "snapshot/job", "command": ["sh", "-c", "cat /kept; exec sleep 1d"], "stopGrace": 0, "networkMode": "none", "health": {"disable": true}, "update": {"monitor": 100}}`)
 	o.set("workspace", "again")
 	o.WaitText("Running")
 	o.Choose("button", "Log")
@@ -333,13 +333,6 @@ func (o *office) open(kind, name string) {
 	o.kind(kind + "s")
 	o.In("group", "Every "+kind).Choose("link", name)
 	o.Wait("heading", strings.ToUpper(kind[:1])+kind[1:]+" web-1/"+name)
-	o.arrive()
-}
-
-// arrive loads the page anew: a stream that the browser opens again, as it does when the addresses of the
-// machine change, asks for what the page showed when it was loaded.
-func (o *office) arrive() {
-	o.Go(browse.Eval[string](o.Page, "location.href"))
 }
 
 // begin opens what makes a resource on the page of its kind; make fills in its place.
@@ -353,7 +346,6 @@ func (o *office) name(name string) {
 	o.Write("textbox", "Name", name)
 	o.Choose("button", "Fill in")
 	o.Wait("button", "Preview")
-	o.arrive()
 }
 
 func (o *office) make(kind, name string) {

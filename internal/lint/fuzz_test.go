@@ -19,6 +19,7 @@ var unfuzzed = map[string]string{
 	"internal/identity.LoadAuthority":          "reads a folder of this machine's by LoadKey and ParseCertificate, which are fuzzed",
 	"internal/identity.FileKeys.Load":          "is LoadKey, which is fuzzed",
 	"internal/identity.ModuleKeys.Load":        "reads a file and hands its bytes to tpm.Module.Read",
+	"internal/drivers/netconf.Driver.Read":     "asks a device; FuzzReply tries what reads its answers",
 	"internal/keyring.Module.Read":             "reads a file that a TPM wrapped on this machine; asks the TPM, some milliseconds a time, before it believes it",
 	"internal/release.VerifyDir":               "opens a folder and hands it to Verify, which is fuzzed",
 	"internal/trust.Verified.UnmarshalJSON":    "refuses whatever it is given: TestS4VerifiedIsNotReadFromJSON",

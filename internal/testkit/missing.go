@@ -31,6 +31,16 @@ func Missing(t testing.TB, words string) {
 	t.Skip(words)
 }
 
+// Unavailable leaves the test out unless a command is installed that no package of the
+// distribution and no module has: CI cannot install it either, so that it is left out there
+// too, and says what is not tested.
+func Unavailable(t testing.TB, name, untested string) {
+	t.Helper()
+	if _, err := exec.LookPath(name); err != nil {
+		t.Skipf("%s is not on PATH, and no registry that CI uses has it, so this is not tested: %s", name, untested)
+	}
+}
+
 // Nightly reports whether this is the long run, in which tests go through all of
 // what every run goes through a slice of.
 func Nightly() bool { return os.Getenv("STEADY_NIGHTLY") != "" }

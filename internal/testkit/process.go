@@ -5,6 +5,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // Process is a program that runs until it is killed, or the test ends.
@@ -26,8 +27,9 @@ func Start(t testing.TB, cmd *exec.Cmd) *Process {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
 	}
-	cmd.SysProcAttr.Setpgid = true
+	cmd.SysProcAttr.Setpgid, cmd.SysProcAttr.Pdeathsig = true, syscall.SIGKILL
 	cmd.Stdout, cmd.Stderr = p, p
+	cmd.WaitDelay = time.Second // a child that left the group may keep them open
 	Must(t, cmd.Start())
 	go func() { _ = cmd.Wait(); close(p.done) }() // how it ended is no concern: Running says whether it did
 	p.kill = sync.OnceFunc(func() {

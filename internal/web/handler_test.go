@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -91,19 +92,36 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
-// What every visit may load is small: all scripts but the terminal's, as they are sent.
+// static are the scripts that a script imports before it runs; what it fetches later is import("…").
+var static = regexp.MustCompile(`(?:from|import)"\./([\w-]+\.js)"`)
+
+// What every visit loads is small: the first script and all that it imports, as they are sent. Plots, the terminal
+// and the pages of nodes are fetched when they are opened.
 func TestScriptsAreSmall(t *testing.T) {
 	const most = 64 << 10
-	sent, terminal := 0, false
-	for _, name := range testkit.Value(fs.Glob(Files(), "assets/*.js"))(t) {
-		if strings.HasPrefix(name, "assets/xterm-") {
-			terminal = true
+	first := testkit.Value(fs.Glob(Files(), "assets/main-*.js"))(t)
+	sent, seen := 0, map[string]bool{}
+	for len(first) > 0 {
+		name := first[0]
+		first = first[1:]
+		if seen[name] {
 			continue
 		}
-		sent += len(newFile(name, testkit.Value(fs.ReadFile(Files(), name))(t)).gz)
+		seen[name] = true
+		script := testkit.Value(fs.ReadFile(Files(), name))(t)
+		sent += len(newFile(name, script).gz)
+		for _, m := range static.FindAllSubmatch(script, -1) {
+			first = append(first, "assets/"+string(m[1]))
+		}
 	}
-	if sent == 0 || sent > most || !terminal {
-		t.Errorf("the scripts are %d bytes compressed, expected at most %d; the terminal has one of its own: %t", sent, most, terminal)
+	t.Logf("%d scripts, %d bytes", len(seen), sent)
+	if len(seen) < 2 || sent > most {
+		t.Errorf("the %d scripts of every visit are %d bytes compressed, expected at most %d", len(seen), sent, most)
+	}
+	for name := range seen { // order-free: each by itself
+		if later := regexp.MustCompile(`/(xterm|plot|devices)-`); later.MatchString(name) {
+			t.Errorf("%s is loaded by every visit", name)
+		}
 	}
 }
 

@@ -12,8 +12,11 @@ import (
 type Harness struct {
 	// Start starts a fresh real device without objects, and stops it when the test ends.
 	Start func(t *testing.T) *Device
-	// Examples are objects that the device accepts at the same time, at least two of a kind.
+	// Examples are objects that the device accepts at the same time, at least two of a kind
+	// unless it is Single.
 	Examples []Example
+	// Single says that the device has one object, whose name is given: a document.
+	Single bool
 	// Many returns the config of the nth of 200 objects, for which no two may share a port.
 	// If it is nil, copies of the first example are used.
 	Many func(n int) json.RawMessage

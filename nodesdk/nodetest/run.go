@@ -28,7 +28,7 @@ var cases = []testCase{
 	{"busy port", needs("its objects have no ports", func(d *Device) bool { return d.BusyPort != nil }), busyPort},
 	{"error after the change", nil, errorAfter},
 	{"partial apply with an error", needs("the device cannot be made to", func(d *Device) bool { return d.Partial != nil }), partial},
-	{"200 edits at once", nil, manyAtOnce},
+	{"200 edits at once", needsMany, manyAtOnce},
 	{"unknown field", nil, unknownField},
 	{"secret in a snapshot", needsSecret, secrets},
 	{"undo of a deletion", nil, undo},
@@ -47,6 +47,13 @@ func needs(why string, has func(d *Device) bool) func(*Harness, *Device) string 
 	}
 }
 
+func needsMany(h *Harness, _ *Device) string {
+	if h.Single {
+		return "the device has one object"
+	}
+	return ""
+}
+
 func needsSecret(h *Harness, _ *Device) string {
 	if h.secret() == nil {
 		return "its objects have no secrets"
@@ -57,7 +64,10 @@ func needsSecret(h *Harness, _ *Device) string {
 // Run tries a driver, each case on a fresh device, and prints a table.
 func Run(t *testing.T, h Harness) {
 	t.Helper()
-	if len(h.Examples) < 2 || h.Examples[0].Kind != h.Examples[1].Kind {
+	switch n := len(h.Examples); {
+	case h.Single && n != 1:
+		t.Fatal("a device of one object has one example")
+	case !h.Single && (n < 2 || h.Examples[0].Kind != h.Examples[1].Kind):
 		t.Fatal("a harness needs two examples of a kind at least")
 	}
 	var table strings.Builder

@@ -53,6 +53,7 @@ func (h *Handler) managing() {
 	add(h, op("host-metrics", http.MethodGet, "/metrics", "Show what a host last reported"), viewing, h.hostMetrics)
 	add(h, get("page-resources", "/resource-list", "List a page of the resources of all hosts that filters leave, sorted"), viewing, h.resourceList)
 	add(h, get("show-schema", "/schema/{kind}", "The JSON Schema of a kind of resource"), viewing, h.schema)
+	add(h, huma.Operation{OperationID: "convert-yaml", Method: http.MethodPost, Path: "/yaml", Summary: "Read YAML as JSON, or write JSON as YAML", MaxBodyBytes: maxYAML}, viewing, h.convertYAML)
 	add(h, op("plan-resource", http.MethodPost, "/plan", "Ask a host what setting a resource would do"), operating, h.plan)
 }
 

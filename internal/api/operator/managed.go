@@ -188,3 +188,10 @@ type ExecRequest struct {
 	User    string
 	WorkDir string
 }
+
+// Conversion is a document as a person edits it, and as a program reads it. Of a request one of the
+// two is set.
+type Conversion struct {
+	YAML  string          `json:"yaml,omitempty"`
+	Value json.RawMessage `json:"value,omitempty"`
+}

@@ -1,9 +1,11 @@
 package operator
 
 import (
+	"github.com/steadyfleet/steady/internal/core/drift"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/gate"
 	"github.com/steadyfleet/steady/internal/core/health"
+	"github.com/steadyfleet/steady/internal/core/nodeconfig"
 	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/core/prose"
 	"github.com/steadyfleet/steady/internal/core/rollout"
@@ -20,9 +22,14 @@ type Reference struct {
 	Presences []prose.Meaning `json:"presences"`
 	Health    []prose.Meaning `json:"health"`
 	Resources []prose.Meaning `json:"resources"`
+	Nodes     []prose.Meaning `json:"nodes"` // the ones that need somebody first
+	Legs      []prose.Meaning `json:"legs"`  // how far the parts of flows, tunnels and documents are pushed
+	Drift     []prose.Meaning `json:"drift"` // of nodes, by kind
 	// Gates are in the order in which they are asked. Means says when one blocks, Next who
 	// clears it.
 	Gates []prose.Meaning `json:"gates"`
+	// Kinds are those of the objects that nodes have.
+	Kinds []nodeconfig.Kind `json:"kinds"`
 	// EventTypes are those of the log's records, in order.
 	EventTypes []string `json:"eventTypes"`
 	// PolicyFields are what a rerun can have otherwise in a policy.
@@ -31,7 +38,8 @@ type Reference struct {
 
 // NewReference is of this version.
 func NewReference() Reference {
-	r := Reference{Rollouts: rollout.StatusMeanings, Waves: rollout.WaveMeanings, Members: rollout.MemberMeanings, Health: health.Meanings, Resources: spec.Meanings, Gates: gate.Meanings(), EventTypes: event.Types(), PolicyFields: replay.PolicyFields()}
+	r := Reference{Rollouts: rollout.StatusMeanings, Waves: rollout.WaveMeanings, Members: rollout.MemberMeanings, Health: health.Meanings, Resources: spec.Meanings,
+		Nodes: drift.NodeMeanings, Legs: drift.LegMeanings, Drift: drift.DriftMeanings, Gates: gate.Meanings(), Kinds: nodeconfig.Kinds, EventTypes: event.Types(), PolicyFields: replay.PolicyFields()}
 	for _, p := range plan.Presences {
 		r.Presences = append(r.Presences, prose.Meaning{Word: string(p.Presence), Means: p.Means, Next: p.Waves})
 	}

@@ -12,6 +12,9 @@ import (
 	"github.com/steadyfleet/steady/internal/drivers/caddy"
 	"github.com/steadyfleet/steady/internal/drivers/file"
 	"github.com/steadyfleet/steady/internal/drivers/janus"
+	"github.com/steadyfleet/steady/internal/drivers/kea"
+	"github.com/steadyfleet/steady/internal/drivers/mediamtx"
+	"github.com/steadyfleet/steady/internal/drivers/netconf"
 	"github.com/steadyfleet/steady/internal/drivers/toxiproxy"
 	"github.com/steadyfleet/steady/nodesdk"
 )
@@ -30,9 +33,9 @@ var drivers = []driver{
 	{"file", "a program whose configuration is a JSON, YAML or TOML file", slices.Concat([]option{
 		{"path", "the file"},
 		{"format", "json, yaml or toml (default: what the file's name ends with)"},
-		{"at", "members that lead to the objects, separated by slashes (default: the document itself)"},
+		{"at", "members that lead to the objects, with slashes (default: the document itself)"},
 		{"identity", "member that names an object in a list (default: objects are members of a map)"},
-		{"validate", "command that refuses a candidate; {} in it is the file, words are separated by spaces"},
+		{"validate", "command that refuses a candidate; {} in it is the file, spaces separate words"},
 		{"reload", "command after a change"},
 		{"timeout", "of a command (default: 10s)"},
 	}, ruleOptions), openFile},
@@ -45,6 +48,16 @@ var drivers = []driver{
 		{"command", "Caddy's program, which validates (default: caddy)"},
 	}, openCaddy},
 	{"toxiproxy", "Toxiproxy: a proxy is a leg of a tunnel", []option{{"url", "of its API, as http://127.0.0.1:8474"}}, opened(toxiproxy.Open)},
+	{"kea", "the DHCPv4 server of ISC Kea: its configuration is a document", listed(kea.Options), opened(kea.Open)},
+	{"mediamtx", "MediaMTX: a path is a flow", listed(mediamtx.Options), opened(mediamtx.Open)},
+	{"netconf", "a device that speaks NETCONF over SSH: entries of a YANG list, or a subtree", listed(netconf.Options), opened(netconf.Open)},
+}
+
+func listed(list [][2]string) (out []option) {
+	for _, o := range list {
+		out = append(out, option{o[0], o[1]})
+	}
+	return out
 }
 
 // opened has the errors of a driver that reads its options itself be those of the command.
@@ -147,7 +160,7 @@ func driverHelp() string {
 	for _, d := range drivers {
 		fmt.Fprintf(&b, "  %s: %s\n", d.name, d.what)
 		for _, o := range d.options {
-			fmt.Fprintf(&b, "    %-10s %s\n", o.name, o.what)
+			fmt.Fprintf(&b, "    %s: %s\n", o.name, o.what)
 		}
 	}
 	return strings.TrimSuffix(b.String(), "\n")

@@ -161,6 +161,7 @@ type Field struct {
 	Actual       *string    `json:"actual"`
 	Cause        diff.Cause `json:"cause,omitempty"` // who changed it, if it differs
 	Ignored      bool       `json:"ignored,omitempty"`
+	Rule         string     `json:"rule,omitempty"` // of an operator that has it be ignored; else the device changes it by itself
 	Secret       bool       `json:"secret,omitempty"`
 }
 
@@ -353,7 +354,23 @@ func (s *State) EpisodeDetail(id string) (EpisodeDetail, error) {
 		}
 	}
 	d.Table = table(s.RulesOf(e.Node, e.Kind, e.Name), d.Acknowledged, d.Desired, d.Actual, e.Differences)
+	for i := range d.Table {
+		if f := &d.Table[i]; f.Ignored {
+			f.Rule = s.ruleFor(e, f.Field)
+		}
+	}
 	return d, nil
+}
+
+// ruleFor is the rule of an operator that has a field be no drift, or "".
+func (s *State) ruleFor(e *Episode, field string) string {
+	for _, id := range slices.Sorted(maps.Keys(s.Rules)) {
+		x := s.Rules[id]
+		if x.Field != "" && x.covers(e.Node, e.Kind, e.Name) && (&nodeconfig.Rules{Ignored: []string{x.Field}}).Ignores(field) {
+			return id
+		}
+	}
+	return ""
 }
 
 // table lines up what was acknowledged, is desired, and is there, field by field.

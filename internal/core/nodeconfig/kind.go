@@ -18,15 +18,15 @@ import (
 
 // Kind is a kind of object.
 type Kind struct {
-	Name  string
-	Roles []string // of its legs, in the order of creation; deletion is in reverse
-	Modes []Mode   // the first is the default
+	Name  string   `json:"name"`
+	Roles []string `json:"roles"` // of its legs, in the order of creation; deletion is in reverse
+	Modes []Mode   `json:"modes"` // the first is the default
 }
 
 // Mode is a shape of a kind: the roles that an object of it has.
 type Mode struct {
-	Name  string
-	Roles []string
+	Name  string   `json:"name"`
+	Roles []string `json:"roles"`
 }
 
 // The roles of a tunnel's legs. A flow and a document have one leg, of the kind's name.

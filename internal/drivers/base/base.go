@@ -1,6 +1,6 @@
 // Package base is what drivers share: the comparison of an object with the one that was read
-// before, and a client of JSON over HTTP. It is a package of its own because drivers know
-// nothing of one another.
+// before, and a client of JSON over HTTP. It is a package of its own because drivers do not
+// import each other.
 package base
 
 import (

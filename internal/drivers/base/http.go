@@ -75,7 +75,16 @@ func NewHTTP(o Options) (*HTTP, error) {
 // Do sends in, unless it is nil, and reads the answer into out, unless that is nil. Steps of
 // the path are escaped. An answer of another status than 2xx is a *StatusError.
 func (c *HTTP) Do(ctx context.Context, method string, path []string, in, out any) error {
-	raw, err := c.send(ctx, method, path, in)
+	return c.do(ctx, method, path, nil, in, out)
+}
+
+// Get reads the answer to a query.
+func (c *HTTP) Get(ctx context.Context, path []string, query url.Values, out any) error {
+	return c.do(ctx, http.MethodGet, path, query, nil, out)
+}
+
+func (c *HTTP) do(ctx context.Context, method string, path []string, query url.Values, in, out any) error {
+	raw, err := c.send(ctx, method, path, query, in)
 	if err != nil || out == nil {
 		return err
 	}
@@ -87,7 +96,7 @@ func (c *HTTP) Do(ctx context.Context, method string, path []string, in, out any
 	return nil
 }
 
-func (c *HTTP) send(ctx context.Context, method string, path []string, in any) ([]byte, error) {
+func (c *HTTP) send(ctx context.Context, method string, path []string, query url.Values, in any) ([]byte, error) {
 	var body io.Reader
 	if in != nil {
 		raw, err := json.Marshal(in)
@@ -99,6 +108,9 @@ func (c *HTTP) send(ctx context.Context, method string, path []string, in any) (
 	at := strings.TrimSuffix(c.base.String(), "/")
 	for _, step := range path {
 		at += "/" + url.PathEscape(step)
+	}
+	if len(query) > 0 {
+		at += "?" + query.Encode()
 	}
 	req, err := http.NewRequestWithContext(ctx, method, at, body)
 	if err != nil {

@@ -1,5 +1,15 @@
 // Made from the description of the operator API (OpenAPI); go test ./internal/api -run TestTypesOfTheUI -rewrite makes it again.
 
+export interface Adopt {
+  objects?: ObjectRef[] | null;
+  reason?: string;
+}
+
+export interface Adoption {
+  objects: NodeObject[] | null;
+  since: number;
+}
+
 export interface Answer {
   accepted?: string[] | null;
   block?: Block;
@@ -82,6 +92,17 @@ export interface ChannelState {
   status?: string;
 }
 
+export interface Conversion {
+  value?: unknown;
+  yaml?: string;
+}
+
+export interface Definition {
+  legs: Leg[] | null;
+  mode?: string;
+  shared?: unknown;
+}
+
 export interface Degradation {
   bundle: boolean;
   more?: number;
@@ -119,7 +140,7 @@ export interface Delegation {
 
 export interface Difference {
   cause: string;
-  class: string;
+  class?: string;
   desired?: string;
   field: string;
   observed?: string;
@@ -148,6 +169,43 @@ export interface Enrolment {
   root: string;
   rootDigest: string;
   serverCA: string;
+}
+
+export interface EpisodeDetail {
+  acknowledged?: unknown;
+  actions: string[] | null;
+  actual?: unknown;
+  changedAt: number;
+  conflict?: boolean;
+  decided?: boolean;
+  desired?: unknown;
+  drift: string;
+  etag?: string;
+  fields: number;
+  id: string;
+  kind: string;
+  name?: string;
+  node: string;
+  objectId: string;
+  openedAt: number;
+  role?: string;
+  table: Field[] | null;
+}
+
+export interface EpisodeRow {
+  actions: string[] | null;
+  changedAt: number;
+  conflict?: boolean;
+  decided?: boolean;
+  drift: string;
+  fields: number;
+  id: string;
+  kind: string;
+  name?: string;
+  node: string;
+  objectId: string;
+  openedAt: number;
+  role?: string;
 }
 
 export interface ErrorDetail {
@@ -183,6 +241,17 @@ export interface EventPage {
   earlier?: number;
   events: Event[] | null;
   next: number;
+}
+
+export interface Field {
+  acknowledged: string | null;
+  actual: string | null;
+  cause?: string;
+  desired: string | null;
+  field: string;
+  ignored?: boolean;
+  rule?: string;
+  secret?: boolean;
 }
 
 export interface Fleet {
@@ -381,6 +450,32 @@ export interface HostSettings {
   resyncInterval?: number;
 }
 
+export interface IgnoreDrift {
+  field?: string;
+  kind?: string;
+  name?: string;
+  node?: string;
+  reason: string;
+  until?: number;
+}
+
+export interface Ignored {
+  actor: string;
+  at: number;
+  field: string;
+  kind?: string;
+  name?: string;
+  node_id?: string;
+  reason: string;
+  rule: string;
+  until?: number;
+}
+
+export interface Inconsistency {
+  field: string;
+  values: Record<string, string>;
+}
+
 export interface Item {
   ends?: number;
   hosts?: number;
@@ -391,6 +486,47 @@ export interface Item {
   name?: string;
   next?: string;
   used?: number;
+}
+
+export interface Kind {
+  modes: Mode[] | null;
+  name: string;
+  roles: string[] | null;
+}
+
+export interface Leg {
+  config: unknown;
+  id?: string;
+  node: string;
+  role: string;
+}
+
+export interface LegPreview {
+  fields: Field[] | null;
+  node: string;
+  role: string;
+  wait?: Wait;
+}
+
+export interface LegRow {
+  attempts?: number;
+  code?: string;
+  detail?: string;
+  drift?: string;
+  effect?: string;
+  episode?: string;
+  error?: string;
+  failedSince?: number;
+  id: string;
+  kind: string;
+  name: string;
+  node: string;
+  pushedAt?: number;
+  removed?: boolean;
+  role: string;
+  status: string;
+  version?: number;
+  wait?: Wait;
 }
 
 export interface Load {
@@ -469,6 +605,11 @@ export interface MetricsChoice {
   workspaces?: boolean;
 }
 
+export interface Mode {
+  name: string;
+  roles: string[] | null;
+}
+
 export interface NewForecast {
   failure?: number;
   offline?: number;
@@ -504,6 +645,111 @@ export interface NewToken {
   life?: number;
   name: string;
   role: "viewer" | "operator" | "releaser" | "admin";
+}
+
+export interface NodeCollection {
+  ignored?: string[] | null;
+  kind: string;
+  ports?: string[] | null;
+  secrets?: string[] | null;
+  sets?: Record<string, string>;
+}
+
+export interface NodeDetail {
+  adoption?: Adoption;
+  collections: NodeCollection[] | null;
+  comparedAt?: number;
+  conflicts: number;
+  drift: Record<string, number>;
+  driver?: string;
+  episodes: EpisodeRow[] | null;
+  instance?: string;
+  legs: Record<string, number>;
+  machine?: string;
+  name: string;
+  objects: LegRow[] | null;
+  paused?: Pause;
+  problem?: string;
+  registeredAt: number;
+  reported: number;
+  session: number;
+  since?: number;
+  status: string;
+  toAdopt: number;
+  version?: string;
+  why?: string;
+}
+
+export interface NodeObject {
+  config: unknown;
+  etag: string;
+  id: string;
+  kind: string;
+}
+
+export interface NodeRow {
+  comparedAt?: number;
+  conflicts: number;
+  drift: Record<string, number>;
+  driver?: string;
+  legs: Record<string, number>;
+  name: string;
+  problem?: string;
+  since?: number;
+  status: string;
+  toAdopt: number;
+  version?: string;
+  why?: string;
+}
+
+export interface NodeVerbInBody {
+  reason?: string;
+}
+
+export interface ObjectDetail {
+  changedAt: number;
+  definition: Definition;
+  history: Revision[] | null;
+  inBin?: boolean;
+  inconsistent: Inconsistency[] | null;
+  kind: string;
+  legs: LegRow[] | null;
+  mode?: string;
+  name: string;
+  removed?: boolean;
+  status: string;
+  version: number;
+}
+
+export interface ObjectPreview {
+  definition: Definition;
+  legs: LegPreview[] | null;
+  new: boolean;
+  ports: string[] | null;
+}
+
+export interface ObjectRef {
+  id: string;
+  kind: string;
+}
+
+export interface ObjectRow {
+  changedAt: number;
+  inBin?: boolean;
+  kind: string;
+  legs: LegRow[] | null;
+  mode?: string;
+  name: string;
+  removed?: boolean;
+  status: string;
+  version: number;
+}
+
+export interface Outcome {
+  episode: string;
+  error?: string;
+  resolution?: string;
+  what: string;
 }
 
 export interface Override {
@@ -561,6 +807,12 @@ export interface Owed {
   acknowledged: number;
   host: string;
   logged: number;
+}
+
+export interface Pause {
+  code: string;
+  detail: string;
+  since: number;
 }
 
 export interface Place {
@@ -640,11 +892,15 @@ export interface RebootAnswer {
 }
 
 export interface Reference {
+  drift: Meaning[] | null;
   eventTypes: string[] | null;
   gates: Meaning[] | null;
   health: Meaning[] | null;
   hosts: Meaning[] | null;
+  kinds: Kind[] | null;
+  legs: Meaning[] | null;
   members: Meaning[] | null;
+  nodes: Meaning[] | null;
   policyFields: string[] | null;
   presences: Meaning[] | null;
   resources: Meaning[] | null;
@@ -689,6 +945,48 @@ export interface RequestInBody {
   reason?: string;
 }
 
+export interface Resolution {
+  action: string;
+  actor: string;
+  actual?: unknown;
+  at: number;
+  before?: Definition;
+  document_id?: string;
+  drift: string;
+  episode: string;
+  etag?: string;
+  fields?: string[] | null;
+  flow_id?: string;
+  id: string;
+  leg?: string;
+  local?: boolean;
+  name: string;
+  node_id: string;
+  reason: string;
+  resolution: string;
+  tunnel_id?: string;
+  undone?: boolean;
+}
+
+export interface ResolveDrift {
+  action: "repush" | "ingest" | "delete-node" | "delete-server";
+  as?: string;
+  etag?: string;
+  fields?: string[] | null;
+  reason?: string;
+}
+
+export interface ResolveMany {
+  action: "repush" | "ingest" | "delete-node" | "delete-server";
+  drift?: string;
+  dryRun?: boolean;
+  episodes?: string[] | null;
+  kind?: string;
+  name?: string;
+  node?: string;
+  reason?: string;
+}
+
 export interface Resource {
   attempts?: number;
   declared: boolean;
@@ -719,6 +1017,11 @@ export interface RestoreWait {
   until?: number;
 }
 
+export interface Resume {
+  push?: boolean;
+  reason?: string;
+}
+
 export interface Retried {
   hosts?: string[] | null;
   override?: string;
@@ -730,6 +1033,15 @@ export interface Retried {
 export interface RetryRequest {
   reason: string;
   resource?: string;
+}
+
+export interface Revision {
+  actor: string;
+  at: number;
+  definition: Definition;
+  origin: string;
+  reason: string;
+  version: number;
 }
 
 export interface Rollout {
@@ -818,6 +1130,16 @@ export interface ServerProblem {
   check: string;
   message: string;
   next: string;
+}
+
+export interface SetObject {
+  allowPortConflict?: boolean;
+  create?: boolean;
+  legs: Leg[] | null;
+  mode?: string;
+  reason?: string;
+  shared?: unknown;
+  version?: number;
 }
 
 export interface SetResource {
@@ -926,6 +1248,13 @@ export interface Verb {
   reason: string;
 }
 
+export interface Wait {
+  code: string;
+  message: string;
+  next?: string;
+  until?: number;
+}
+
 export interface Wave {
   counts: Record<string, number>;
   failures: number;
@@ -940,8 +1269,10 @@ export interface Wave {
 // Answers are what each operation answers, by its id.
 export interface Answers {
   "add-quarantine": void;
+  "adopt-objects": Outcome[] | null;
   "ask-resource": Changed;
   "clear-quarantine": void;
+  "convert-yaml": Conversion;
   "create-forecast": Forecast;
   "create-login-link": LoginLink;
   "create-rerun": Forecast;
@@ -958,11 +1289,17 @@ export interface Answers {
   "host-metrics": HostMetrics;
   "host-orphans": unknown;
   "host-prune": unknown;
+  "ignore-drift": Ignored;
   "image-output": unknown;
+  "list-drift": EpisodeRow[] | null;
   "list-events": EventPage;
   "list-hosts": Host[] | null;
+  "list-ignored": Ignored[] | null;
+  "list-nodes": NodeRow[] | null;
+  "list-objects": ObjectRow[] | null;
   "list-overrides": Override[] | null;
   "list-quarantine": QuarantineRow[] | null;
+  "list-resolutions": Resolution[] | null;
   "list-resources": HostResources;
   "list-rollouts": Rollout[] | null;
   "list-sources": Source[] | null;
@@ -973,10 +1310,12 @@ export interface Answers {
   "metrics": unknown;
   "newest-release": unknown;
   "openapi": unknown;
+  "operate-node": void;
   "operate-rollout": void;
   "page-hosts": HostPage;
   "page-resources": ResourcePage;
   "plan-resource": PlanAnswer;
+  "preview-object": ObjectPreview;
   "promote-wave": void;
   "push-override": OverridePushed;
   "push-release": unknown;
@@ -985,16 +1324,26 @@ export interface Answers {
   "readiness": unknown;
   "reconcile": void;
   "reference": Reference;
+  "remove-object": void;
   "remove-resource": void;
+  "resolve-drift": Outcome;
+  "resolve-many": Outcome[] | null;
+  "restore-object": void;
+  "resume-node": void;
+  "retire-node": void;
   "retry-host": void;
   "retry-rollout": Retried;
   "revoke-host": void;
   "revoke-token": void;
   "safe-mode": RestoreWait;
+  "set-object": ObjectDetail;
   "set-resource": Changed;
   "set-topics": void;
+  "show-drift": EpisodeDetail;
   "show-fleet": Fleet;
   "show-host": HostDetail;
+  "show-node": NodeDetail;
+  "show-object": ObjectDetail;
   "show-override": Override;
   "show-resource": ManagedResource;
   "show-rollout": RolloutDetail;
@@ -1004,7 +1353,9 @@ export interface Answers {
   "stream-events": unknown;
   "stream-topics": unknown;
   "tune-host": HostSettings;
+  "undo-resolution": void;
   "unfreeze-host": void;
+  "unignore-drift": void;
   "why-host": Answer;
   "workspace-exec": unknown;
   "workspace-logs": unknown;
@@ -1015,8 +1366,10 @@ export interface Answers {
 // about records of the past.
 export const routes = {
   "add-quarantine": ["POST", "/v1/operator/quarantine/{channel}/{bundle}/add", "Refuse a bundle on a channel", false],
+  "adopt-objects": ["POST", "/v1/operator/nodes/{node}/adopt", "Ingest objects of a node that wait for it", false],
   "ask-resource": ["POST", "/v1/operator/hosts/{host}/{kind}/{name}/{verb}", "Ask once for something of a resource", false],
   "clear-quarantine": ["POST", "/v1/operator/quarantine/{channel}/{bundle}/clear", "Allow a bundle again on a channel", false],
+  "convert-yaml": ["POST", "/v1/operator/yaml", "Read YAML as JSON, or write JSON as YAML", false],
   "create-forecast": ["POST", "/v1/operator/forecasts", "Play the fleet ahead, with a release or without", false],
   "create-login-link": ["POST", "/v1/operator/login-links", "Make a code that logs a browser in once, within a minute", false],
   "create-rerun": ["POST", "/v1/operator/reruns", "Play the log again with something changed", false],
@@ -1033,11 +1386,17 @@ export const routes = {
   "host-metrics": ["GET", "/v1/operator/hosts/{host}/metrics", "Show what a host last reported", true],
   "host-orphans": ["GET", "/v1/operator/hosts/{host}/orphans", "List what carries the host's labels and nobody declares, in frames", false],
   "host-prune": ["POST", "/v1/operator/hosts/{host}/prune", "Remove what carries the host's labels and nobody declares, in frames", false],
+  "ignore-drift": ["POST", "/v1/operator/drift-ignored", "Have fields be no drift, and not pushed, for a while", false],
   "image-output": ["GET", "/v1/operator/hosts/{host}/image/{name}/output", "Read or follow the output of an image's build or pull, in frames", false],
+  "list-drift": ["GET", "/v1/operator/drift", "List the open episodes of drift, the oldest first", true],
   "list-events": ["GET", "/v1/operator/events", "Read the log", true],
   "list-hosts": ["GET", "/v1/operator/hosts", "List every host", false],
+  "list-ignored": ["GET", "/v1/operator/drift-ignored", "List what is no drift", true],
+  "list-nodes": ["GET", "/v1/operator/nodes", "List the nodes", true],
+  "list-objects": ["GET", "/v1/operator/config/{kind}", "List the flows, tunnels or documents with the push status of each leg", true],
   "list-overrides": ["GET", "/v1/operator/overrides", "The signed overrides in force", false],
   "list-quarantine": ["GET", "/v1/operator/quarantine", "List every quarantined bundle", false],
+  "list-resolutions": ["GET", "/v1/operator/drift-resolutions", "List the newest decisions about drift", true],
   "list-resources": ["GET", "/v1/operator/hosts/{host}/resources", "List the resources of a host", true],
   "list-rollouts": ["GET", "/v1/operator/rollouts", "List the rollouts, newest first", true],
   "list-sources": ["GET", "/v1/operator/sources", "Say where every source of releases stands", false],
@@ -1048,10 +1407,12 @@ export const routes = {
   "metrics": ["GET", "/metrics", "Prometheus metrics", false],
   "newest-release": ["GET", "/v1/operator/releases/newest", "The newest accepted release with all of its files, packed (tar)", false],
   "openapi": ["GET", "/v1/operator/openapi.json", "This description", false],
+  "operate-node": ["POST", "/v1/operator/nodes/{node}/{verb}", "Compare a node now, or decide about its new objects one by one", false],
   "operate-rollout": ["POST", "/v1/operator/rollouts/{rollout}/{verb}", "Pause, resume or cancel a rollout", false],
   "page-hosts": ["GET", "/v1/operator/host-list", "List a page of the hosts that filters leave, sorted", true],
   "page-resources": ["GET", "/v1/operator/resource-list", "List a page of the resources of all hosts that filters leave, sorted", false],
   "plan-resource": ["POST", "/v1/operator/hosts/{host}/plan", "Ask a host what setting a resource would do", false],
+  "preview-object": ["POST", "/v1/operator/config/{kind}/{name}/preview", "Say what setting an object would come to", false],
   "promote-wave": ["POST", "/v1/operator/rollouts/{rollout}/promote", "Open the next wave of a rollout although a gate blocks it", false],
   "push-override": ["POST", "/v1/operator/overrides", "Bring an override that an operator signed", false],
   "push-release": ["POST", "/v1/operator/releases", "Push a packed release (tar)", false],
@@ -1060,16 +1421,26 @@ export const routes = {
   "readiness": ["GET", "/readyz", "Whether the server can take in and grant anything; 503 says why not", false],
   "reconcile": ["POST", "/v1/operator/reconcile", "Evaluate every rollout and host now", false],
   "reference": ["GET", "/v1/operator/reference", "What every status means, and what to do", false],
+  "remove-object": ["DELETE", "/v1/operator/config/{kind}/{name}", "Have every node delete an object", false],
   "remove-resource": ["DELETE", "/v1/operator/hosts/{host}/{kind}/{name}", "Remove a resource from a host's managed layer", false],
+  "resolve-drift": ["POST", "/v1/operator/drift/{id}/resolve", "Decide about an episode", false],
+  "resolve-many": ["POST", "/v1/operator/drift-resolutions", "Decide about many episodes, each by itself", false],
+  "restore-object": ["POST", "/v1/operator/config/{kind}/{name}/restore", "Take an object out of the bin", false],
+  "resume-node": ["POST", "/v1/operator/nodes/{node}/resume", "Have a paused node go on", false],
+  "retire-node": ["POST", "/v1/operator/nodes/{node}/retire", "End the identity of a node", false],
   "retry-host": ["POST", "/v1/operator/hosts/{host}/retry", "Have a host try again what it gave up", false],
   "retry-rollout": ["POST", "/v1/operator/rollouts/{rollout}/retry", "Try a rollout again that failed for a cause outside of it", false],
   "revoke-host": ["POST", "/v1/operator/hosts/{host}/revoke", "End the certificates of a host", false],
   "revoke-token": ["POST", "/v1/operator/tokens/{id}/revoke", "Withdraw an operator token", false],
   "safe-mode": ["GET", "/v1/operator/safe-mode", "For which hosts the server waits since it began", false],
+  "set-object": ["PUT", "/v1/operator/config/{kind}/{name}", "Create or change an object", false],
   "set-resource": ["PUT", "/v1/operator/hosts/{host}/{kind}/{name}", "Set a resource of a host's managed layer", false],
   "set-topics": ["POST", "/v1/operator/stream/{id}", "Replace the topics of an open stream", false],
+  "show-drift": ["GET", "/v1/operator/drift/{id}", "Show an episode: what was acknowledged, is desired and is there, field by field", true],
   "show-fleet": ["GET", "/v1/operator/fleet", "Say where every host stands, one letter each", true],
   "show-host": ["GET", "/v1/operator/hosts/{host}", "Show one host", true],
+  "show-node": ["GET", "/v1/operator/nodes/{node}", "Show one node", true],
+  "show-object": ["GET", "/v1/operator/config/{kind}/{name}", "Show one object with its history", true],
   "show-override": ["GET", "/v1/operator/overrides/{id}", "One signed override in force, with what was signed", false],
   "show-resource": ["GET", "/v1/operator/hosts/{host}/{kind}/{name}", "Show a resource of a host's managed layer", false],
   "show-rollout": ["GET", "/v1/operator/rollouts/{rollout}", "Show one rollout with its waves and hosts", true],
@@ -1079,7 +1450,9 @@ export const routes = {
   "stream-events": ["GET", "/v1/operator/events/stream", "Follow the log as server-sent events", false],
   "stream-topics": ["GET", "/v1/operator/stream", "Follow what GET routes of this API answer, each a topic, as server-sent events", false],
   "tune-host": ["PATCH", "/v1/operator/hosts/{host}/settings", "Change a host's settings", false],
+  "undo-resolution": ["POST", "/v1/operator/drift-resolutions/{id}/undo", "Take a decision about drift back", false],
   "unfreeze-host": ["POST", "/v1/operator/hosts/{host}/unfreeze", "End the freeze of a host", false],
+  "unignore-drift": ["DELETE", "/v1/operator/drift-ignored/{id}", "End such a rule", false],
   "why-host": ["GET", "/v1/operator/hosts/{host}/why", "Say why a host has not moved yet", true],
   "workspace-exec": ["POST", "/v1/operator/hosts/{host}/workspace/{name}/exec", "Run a command in a workspace, frames both ways", false],
   "workspace-logs": ["GET", "/v1/operator/hosts/{host}/workspace/{name}/logs", "Read or follow the log of a workspace, in frames", false],

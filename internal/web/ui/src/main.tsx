@@ -1,5 +1,6 @@
 import { render } from "preact";
 import { useEffect } from "preact/hooks";
+import { later, titled } from "./parts/later";
 import { Palette, opened, pages } from "./parts/palette";
 import { Toasts } from "./parts/toast";
 import { FleetPage } from "./pages/fleet";
@@ -21,12 +22,17 @@ import { connection, instant, replayed, seq, signedOut, useAnswer } from "./stre
 import { learn } from "./words";
 import "./style.css";
 
+const Devices = later(() => import("./pages/devices").then((m) => m.DevicesPage));
+
 // pageOf are the pages by the first part of their path. A page gets the rest.
 const pageOf: Record<string, (props: { rest: string[] }) => preact.ComponentChildren> = {
   "": FleetPage,
   rollouts: ({ rest }) => (rest.length > 0 ? <RolloutPage key={rest.join("/")} rest={rest} /> : <RolloutsPage />),
   hosts: ({ rest }) => (rest.length > 0 ? <HostPage key={rest[0]} rest={rest} /> : <HostsPage />),
   workspaces: ({ rest }) => (rest.length === 3 && rest.every(Boolean) ? <ResourcePage key={rest.join("/")} rest={rest} /> : <WorkspacesPage />),
+  nodes: ({ rest }) => <Devices first="nodes" rest={rest} />,
+  config: ({ rest }) => <Devices first="config" rest={rest} />,
+  drift: ({ rest }) => <Devices first="drift" rest={rest} />,
   release: ReleasePage,
   simulate: SimulatePage,
   log: LogPage,
@@ -66,14 +72,14 @@ function Frame() {
   const past = replayed.value;
   const first = "/" + url.value.split(/[/?]/)[1];
   useEffect(() => {
-    document.title = `${document.querySelector("h1")?.textContent ?? "Fleet"} · Steady`;
+    titled();
   }, [url.value]);
   return (
     <>
       <a class="skip" href="#main" onClick={(e) => { e.preventDefault(); document.getElementById("main")!.focus(); }}>To the content</a>
       <header class="top">
         <nav aria-label="Pages">
-          {pages.map(([, name, to]) => <a key={to} href={to} aria-current={to === first ? "page" : undefined}>{name}</a>)}
+          {pages.map(([, name, to]) => <a key={to} href={to} aria-current={to === first || to.startsWith(`${first}/`) ? "page" : undefined}>{name}</a>)}
         </nav>
         <div class="who">
           <span class={`connection ${past === undefined ? connection.value : "past"}`} role="status">{past === undefined ? connected[connection.value] : "Not now: the past"}</span>

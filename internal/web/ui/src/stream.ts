@@ -100,6 +100,7 @@ function open() {
   heard = Date.now();
   s.addEventListener("stream", (e) => {
     id = JSON.parse(e.data).id;
+    asked = list.join("\n"); // a browser connects anew with the address that it has
     hear();
     ask();
   });

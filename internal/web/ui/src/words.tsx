@@ -1,9 +1,9 @@
 import { signal } from "@preact/signals";
-import type { Meaning, Reference } from "./api";
+import type { Kind as ObjectKind, Meaning, Reference } from "./api";
 import { call } from "./request";
 
 // Kind is what a status word is said of: a part of the server's reference.
-export type Kind = Exclude<keyof Reference, "eventTypes" | "policyFields"> | "other";
+export type Kind = Exclude<keyof Reference, "eventTypes" | "policyFields" | "kinds"> | "other";
 
 // eventTypes are those of the log's records, in order.
 export const eventTypes = signal<string[]>([]);
@@ -11,13 +11,23 @@ export const eventTypes = signal<string[]>([]);
 // policyFields are those of a policy that a rerun can have otherwise.
 export const policyFields = signal<string[]>([]);
 
+// kinds are those of the objects that nodes have.
+export const kinds = signal<ObjectKind[]>([]);
+
+// titleOf is a word as a heading begins with it.
+export const titleOf = (word: string) => word.slice(0, 1).toUpperCase() + word.slice(1);
+
 const reference = signal<Map<string, Meaning>>(new Map());
+
+// wordsOf lists the words of a kind, in the server's order.
+export const wordsOf = (kind: Kind) => [...reference.value.keys()].filter((k) => k.startsWith(`${kind} `)).map((k) => k.slice(kind.length + 1));
 
 // learn asks the server what every status word means.
 export async function learn(): Promise<void> {
-  const { eventTypes: types, policyFields: fields, ...answer }: Partial<Reference> = await call("reference").catch(() => ({}));
+  const { eventTypes: types, policyFields: fields, kinds: objects, ...answer }: Partial<Reference> = await call("reference").catch(() => ({}));
   eventTypes.value = types ?? [];
   policyFields.value = fields ?? [];
+  kinds.value = objects ?? [];
   reference.value = new Map(Object.entries(answer).flatMap(([kind, list]) => ((list ?? []) as Meaning[]).map((m) => [`${kind} ${m.word}`, m])));
 }
 
@@ -25,12 +35,12 @@ export async function learn(): Promise<void> {
 export type Tone = "good" | "busy" | "wait" | "warn" | "bad" | "away" | "none";
 
 const tones: Record<Tone, string[]> = {
-  good: ["converged", "terminal", "promoted", "online", "healthy", "ready", "running", "succeeded", "finished", "accepted", "unchanged", "passed", "ok", "at-target"],
-  busy: ["offered", "granted", "claimed", "preparing", "prepared", "activating", "soaking", "reverting", "progressing", "converging", "opening", "open", "active", "building", "deploying", "starting", "stopping", "snapshotting", "removing", "pulling", "in-flight", "busy", "applying"],
-  wait: ["pending", "queued", "closed", "waiting", "deferred", "paused", "frozen", "holds", "never-enrolled", "notReached", "stopped", "deployment-pending"],
-  warn: ["degraded", "forced", "drifted", "reverted", "cancelled", "superseded", "parked", "leaving", "skipped", "unknown", "soon", "ahead", "overdue"],
-  bad: ["failed", "error", "stuck", "quarantined", "revoked", "forked", "halted", "unhealthy", "missing", "ended", "refused"],
-  away: ["offline", "silent", "decommissioned", "undeclared", "over", "pruned", "removed", "absent"],
+  good: ["converged", "terminal", "promoted", "online", "healthy", "ready", "running", "succeeded", "finished", "accepted", "unchanged", "passed", "ok", "at-target", "pushed", "in-effect"],
+  busy: ["offered", "granted", "claimed", "preparing", "prepared", "activating", "soaking", "reverting", "progressing", "converging", "opening", "open", "active", "building", "deploying", "starting", "stopping", "snapshotting", "removing", "pulling", "in-flight", "busy", "applying", "comparing", "pushing"],
+  wait: ["pending", "queued", "closed", "waiting", "deferred", "paused", "frozen", "holds", "never-enrolled", "notReached", "stopped", "deployment-pending", "not-registered"],
+  warn: ["degraded", "forced", "drifted", "reverted", "cancelled", "superseded", "parked", "leaving", "skipped", "unknown", "soon", "ahead", "overdue", "extraneous", "mismatched"],
+  bad: ["failed", "error", "stuck", "quarantined", "revoked", "forked", "halted", "unhealthy", "missing", "ended", "refused", "conflict"],
+  away: ["offline", "silent", "decommissioned", "undeclared", "over", "pruned", "removed", "absent", "retired", "in-the-bin"],
   none: [],
 };
 

@@ -1,6 +1,7 @@
-import type { Rollout, Status as FleetStatus, Step } from "../api";
+import type { NodeRow, Rollout, Status as FleetStatus, Step } from "../api";
 import { Cells } from "../parts/cells";
 import { Command, Empty, Loaded, Section } from "../parts/layout";
+import { needsOf } from "../parts/needs";
 import { Time } from "../parts/time";
 import { useAnswer } from "../stream";
 import { Status } from "../words";
@@ -10,6 +11,7 @@ export function FleetPage() {
   const fleet = useAnswer("show-fleet");
   const status = useAnswer("status");
   const rollouts = useAnswer("list-rollouts");
+  const nodes = useAnswer("list-nodes");
   return (
     <>
       <h1>Fleet {status.value?.fleet}</h1>
@@ -30,7 +32,7 @@ export function FleetPage() {
           )}
       </Loaded>
       <Section title="Needs you">
-        <Loaded of={status}>{(s) => <Needs status={s} rollouts={rollouts.value?.items ?? []} />}</Loaded>
+        <Loaded of={status}>{(s) => <Needs status={s} rollouts={rollouts.value?.items ?? []} nodes={nodes.value?.items ?? []} />}</Loaded>
       </Section>
       <Section title="Rollouts under way" aside={<a href="/rollouts">All rollouts</a>}>
         <Loaded of={rollouts}>{(r) => <UnderWay rollouts={(r.items ?? []).filter((x) => !x.endedAt)} />}</Loaded>
@@ -39,9 +41,9 @@ export function FleetPage() {
   );
 }
 
-const few = 5; // hosts that a line names
+const few = 5; // hosts that a line names, and nodes with lines of their own
 
-function Needs({ status, rollouts }: { status: FleetStatus; rollouts: Rollout[] }) {
+function Needs({ status, rollouts, nodes }: { status: FleetStatus; rollouts: Rollout[]; nodes: NodeRow[] }) {
   const list = [
     ...(status.safeMode ? [{ text: status.safeMode, to: "/settings" }] : []),
     ...rollouts.filter((r) => !r.endedAt && r.status === "paused").map((r) => ({ text: r.blocked ?? `rollout ${r.name} is paused`, to: `/rollouts/${r.name}` })),
@@ -49,6 +51,7 @@ function Needs({ status, rollouts }: { status: FleetStatus; rollouts: Rollout[] 
     ...never(status.hosts.neverEnrolled ?? []),
     ...(status.hosts.failed > 0 ? [{ text: `${status.hosts.failed} hosts failed`, to: "/hosts?state=failed" }] : []),
     ...(status.hosts.toEnrol > 0 ? [{ text: `${status.hosts.toEnrol} hosts do nothing until they enrol again`, to: "/hosts?sort=state" }] : []),
+    ...ofNodes(nodes),
   ];
   if (list.length === 0) return <Empty>Nothing needs you.</Empty>;
   return <ul class="needs">{list.map((n) => <li key={n.text}><a href={n.to}>{n.text}</a></li>)}</ul>;
@@ -59,6 +62,16 @@ function never(names: string[]) {
   if (names.length === 0) return [];
   const more = names.length > few ? ` and ${names.length - few} more` : "";
   return [{ text: `Never enrolled: ${names.slice(0, few).join(", ")}${more}. Next: steady token create ${names.length > 1 ? "HOST" : names[0]}`, to: "/hosts?state=never-enrolled" }];
+}
+
+// ofNodes says which nodes need somebody.
+function ofNodes(nodes: NodeRow[]) {
+  const all = nodes.filter((n) => needsOf(n).length > 0);
+  const more = all.length - few;
+  return [
+    ...all.slice(0, few).flatMap((n) => needsOf(n).map((text) => ({ text: `Node ${n.name}: ${text}`, to: `/nodes/${n.name}` }))),
+    ...(more > 0 ? [{ text: `${more} more nodes need somebody`, to: "/nodes?needs=1" }] : []),
+  ];
 }
 
 // Next is what comes of a rollout next, and when.

@@ -1,6 +1,6 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { Schema } from "../api";
-import type { Problem } from "../request";
+import { type Problem, call } from "../request";
 
 export type Document = Record<string, unknown>;
 
@@ -17,6 +17,9 @@ function put(doc: Document | undefined, name: string, value: unknown): Document 
 
 // filled is a document without the objects in it that say nothing.
 export const filled = (doc: Document) => Object.fromEntries(Object.entries(doc).filter(([, v]) => json(v) !== "{}"));
+
+// idOf is the id of the element for a field in another one: no id has a space.
+const idOf = (id: string, name: string) => `${id}-${name.replace(/[^\w-]/g, (c) => `_${c.charCodeAt(0)}`)}`;
 
 const lines = (text: string) => text.split("\n").filter((l) => l !== "");
 
@@ -46,7 +49,7 @@ export function Form({ schema, doc, set, id, skip = [], names: known = {}, probl
   const rest = names.filter((n) => !first.includes(n));
   const more = useOpened(rest.some((n) => within(problems, n).length > 0));
   const field = (n: string) => (
-    <Field key={n} id={`${id}-${n}`} label={n} schema={schema.properties![n]!} value={doc[n]} set={(v) => set(put(doc, n, v) ?? {})}
+    <Field key={n} id={idOf(id, n)} label={n} schema={schema.properties![n]!} value={doc[n]} set={(v) => set(put(doc, n, v) ?? {})}
       required={required.includes(n)} names={known[n] ?? []} problems={within(problems, n)} />
   );
   return (
@@ -76,10 +79,10 @@ function Field(f: Input) {
   return (
     <div class="field">
       <label for={f.id}>{f.label}</label>
-      {s.type === "boolean"
+      {s.type === "boolean" && !s.enum
         ? <input id={f.id} type="checkbox" checked={value === true} onInput={(e) => f.set(e.currentTarget.checked || undefined)} aria-describedby={`${f.id}-hint`} />
         : s.enum
-          ? <select id={f.id} value={(value as string) ?? ""} onChange={(e) => f.set(e.currentTarget.value || undefined)} aria-describedby={`${f.id}-hint`}>
+          ? <select id={f.id} value={value === undefined ? "" : String(value)} onChange={(e) => f.set(chosen(s, e.currentTarget.value))} aria-describedby={`${f.id}-hint`}>
               {["", ...s.enum].map((o) => <option key={o} value={o}>{o || "default"}</option>)}
             </select>
           : <Text {...f} />}
@@ -88,6 +91,8 @@ function Field(f: Input) {
     </div>
   );
 }
+
+const chosen = (s: Schema, text: string) => (text === "" ? undefined : s.type === "boolean" ? text === "true" : text);
 
 function Wrong({ of }: { of: Problem[] }) {
   return <>{of.map((p, i) => <p key={i} role="alert" class="error">{p.location && <code>{p.location} </code>}{p.message}</p>)}</>;
@@ -101,7 +106,7 @@ function Nested({ id, label, schema, value, set, problems }: Input) {
       <summary>{label} {schema.description && <span class="dim">{schema.description}</span>}</summary>
       <Wrong of={problems.filter((p) => !p.location)} />
       {(schema["x-order"] ?? []).map((n) => (
-        <Field key={n} id={`${id}-${n}`} label={n} schema={schema.properties![n]!} value={doc?.[n]} set={(v) => set(put(doc, n, v))}
+        <Field key={n} id={idOf(id, n)} label={n} schema={schema.properties![n]!} value={doc?.[n]} set={(v) => set(put(doc, n, v))}
           required={false} names={[]} problems={within(problems, n)} />
       ))}
     </details>
@@ -125,6 +130,10 @@ function read(s: Schema, text: string): unknown {
   if (s.type === "string") return text;
   if (s.type === "integer") {
     if (!/^-?\d+$/.test(text.trim())) throw new Error("expected a whole number");
+    return Number(text);
+  }
+  if (s.type === "number") {
+    if (!Number.isFinite(Number(text))) throw new Error("expected a number");
     return Number(text);
   }
   if (s.type === "array" && isText(s)) return lines(text);
@@ -166,7 +175,7 @@ function Text({ id, schema, value, set, required, names, problems }: Input) {
     id, value: text, onInput: type, placeholder: written(schema, schema.examples?.[0]), "aria-required": required || undefined,
     "aria-describedby": `${id}-hint`, "aria-invalid": wrong || problems.length > 0 ? true : undefined, spellcheck: false,
   };
-  const long = (schema.type !== "string" && schema.type !== "integer") || id.endsWith("-inline");
+  const long = !["string", "integer", "number"].includes(schema.type) || id.endsWith("-inline");
   return (
     <>
       {long ? <textarea {...common} rows={Math.min(12, Math.max(2, (text || common.placeholder).split("\n").length))} /> : <input {...common} inputMode={schema.type === "integer" ? "numeric" : "text"} list={names.length > 0 ? `${id}-names` : undefined} />}
@@ -176,14 +185,49 @@ function Text({ id, schema, value, set, required, names, problems }: Input) {
   );
 }
 
-// Source is the same document as text.
-export function Source({ id, doc, set }: { id: string; doc: Document; set: (doc: Document) => void }) {
-  const schema = { type: "object" } as Schema;
+// pause is how long somebody types before what is typed is read, in milliseconds.
+const pause = 150;
+
+// Source is the same document as YAML, which the server reads and writes. What cannot be read stays as it
+// is typed, and says where.
+export function Source({ id, doc, set, reads = "steady apply reads the same" }: { id: string; doc: Document; set: (doc: Document) => void; reads?: string }) {
+  const [text, setText] = useState("");
+  const [wrong, setWrong] = useState("");
+  const same = useRef<string | undefined>(undefined); // the document that the text is, as JSON
+  const reading = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
+  const now = json(doc);
+  useEffect(() => {
+    if (same.current === now) return;
+    let current = true;
+    call("convert-yaml", {}, { value: doc }).then((c) => {
+      if (!current) return;
+      same.current = now;
+      setWrong("");
+      setText(now === "{}" ? "" : c.yaml ?? "");
+    }, (e: Error) => current && setWrong(e.message));
+    return () => {
+      current = false;
+    };
+  }, [now]);
+  const type = (e: Event) => {
+    const typed = (e.target as HTMLTextAreaElement).value;
+    setText(typed);
+    clearTimeout(reading.current);
+    reading.current = setTimeout(() => {
+      const read = typed.trim() === "" ? Promise.resolve({ value: {} }) : call("convert-yaml", {}, { yaml: typed });
+      read.then((c) => {
+        setWrong("");
+        same.current = json(c.value);
+        set(c.value as Document);
+      }, (e: Error) => setWrong(e.message));
+    }, pause);
+  };
   return (
     <div class="field">
-      <label for={id}>The same as text (JSON)</label>
-      <Text id={id} label="" schema={schema} value={doc} set={(v) => v !== undefined && set(v as Document)} required={false} names={[]} problems={[]} />
-      <p id={`${id}-hint`} class="dim">steady apply reads the same, as YAML or JSON</p>
+      <label for={id}>The same as text (YAML)</label>
+      <textarea id={id} value={text} onInput={type} rows={Math.min(30, Math.max(4, text.split("\n").length))} spellcheck={false} aria-describedby={`${id}-hint`} aria-invalid={wrong ? true : undefined} />
+      {wrong && <p role="alert" class="error">{wrong}</p>}
+      <p id={`${id}-hint`} class="dim">{reads}; JSON is YAML as well</p>
     </div>
   );
 }

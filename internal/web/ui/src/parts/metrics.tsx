@@ -1,6 +1,6 @@
-import type { FunctionComponent } from "preact";
-import { useEffect, useMemo, useState } from "preact/hooks";
+import { useMemo } from "preact/hooks";
 import { useAnswer } from "../stream";
+import { later } from "./later";
 import { Empty, Loaded } from "./layout";
 import type { Plotted } from "./plot";
 import { Time, span } from "./time";
@@ -65,11 +65,5 @@ export function WorkspaceMetrics({ host, name }: { host: string; name: string })
 
 const gib = (bytes: number) => `${(bytes / 2 ** 30).toFixed(1)} GiB`;
 
-// Later draws once the library for it, which no other page needs, is there.
-function Later(props: Plotted) {
-  const [Plot, setPlot] = useState<FunctionComponent<Plotted>>();
-  useEffect(() => {
-    import("./plot").then((m) => setPlot(() => m.Plot));
-  }, []);
-  return Plot ? <Plot {...props} /> : null;
-}
+// Later draws with a library that no other page needs.
+const Later = later<Plotted>(() => import("./plot").then((m) => m.Plot));

@@ -2,6 +2,7 @@ import { signal } from "@preact/signals";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { call } from "../request";
 import { go } from "../router";
+import { kinds, titleOf } from "../words";
 
 // A Choice is one line of the palette.
 export interface Choice {
@@ -17,6 +18,8 @@ export const pages: [string, string, string][] = [
   ["r", "Rollouts", "/rollouts"],
   ["h", "Hosts", "/hosts"],
   ["w", "Workspaces", "/workspaces"],
+  ["n", "Nodes", "/nodes"],
+  ["o", "Flows", "/config/flow"],
   ["e", "Release", "/release"],
   ["i", "Simulate", "/simulate"],
   ["l", "Log", "/log"],
@@ -47,22 +50,27 @@ addEventListener("keydown", (e) => {
 
 const enough = 8;
 
-// find lists what a text may mean: pages, rollouts and hosts.
+// find lists what a text may mean: pages, rollouts, hosts, nodes and what they have.
 async function find(text: string): Promise<Choice[]> {
   const here: Choice[] = pages.filter(([, name]) => name.toLowerCase().includes(text.toLowerCase())).map(([key, name, to]) => ({ text: `${name} (g ${key})`, to }));
   if (!text) return here;
-  const [hosts, rollouts] = await Promise.all([
+  const [hosts, rollouts, nodes, ...objects] = await Promise.all([
     call("page-hosts", {}, undefined, { search: text, limit: String(enough) }).catch(() => undefined),
     call("list-rollouts").catch(() => null),
+    call("list-nodes").catch(() => null),
+    ...kinds.value.map((k) => call("list-objects", { kind: k.name }).catch(() => null)),
   ]);
+  const named = <T extends { name: string }>(list: T[] | null) => (list ?? []).filter((x) => x.name.includes(text)).slice(0, enough);
   return [
     ...here,
-    ...(rollouts ?? []).filter((r) => r.name.includes(text)).slice(0, enough).map((r) => ({ text: `Rollout ${r.name}`, to: `/rollouts/${r.name}` })),
+    ...named(rollouts).map((r) => ({ text: `Rollout ${r.name}`, to: `/rollouts/${r.name}` })),
     ...(hosts?.hosts ?? []).map((h) => ({ text: `Host ${h.name}`, to: `/hosts/${h.name}` })),
+    ...named(nodes).map((n) => ({ text: `Node ${n.name}`, to: `/nodes/${n.name}` })),
+    ...objects.flatMap((list) => named(list).map((o) => ({ text: `${titleOf(o.kind)} ${o.name}`, to: `/config/${o.kind}/${o.name}` }))),
   ];
 }
 
-// Palette finds a page, a rollout or a host by some of its name.
+// Palette finds a page, a rollout, a host, a node or what nodes have by some of its name.
 export function Palette() {
   const dialog = useRef<HTMLDialogElement>(null);
   const [text, setText] = useState("");
@@ -105,8 +113,8 @@ export function Palette() {
   };
   return (
     <dialog ref={dialog} class="palette" aria-label="Go to" onClose={() => (opened.value = false)}>
-      <input role="combobox" aria-label="Page, rollout or host" aria-expanded="true" aria-controls="choices" aria-activedescendant={choices[at] ? `choice-${at}` : undefined}
-        autocomplete="off" placeholder="Page, rollout or host" value={text} onInput={(e) => setText(e.currentTarget.value)} onKeyDown={key} />
+      <input role="combobox" aria-label="Page, rollout, host, node or flow" aria-expanded="true" aria-controls="choices" aria-activedescendant={choices[at] ? `choice-${at}` : undefined}
+        autocomplete="off" placeholder="Page, rollout, host, node or flow" value={text} onInput={(e) => setText(e.currentTarget.value)} onKeyDown={key} />
       <ul id="choices" role="listbox" aria-label="Found">
         {choices.map((c, i) => <li key={c.text} id={`choice-${i}`} role="option" aria-selected={i === at} onClick={() => choose(c)}>{c.text}</li>)}
       </ul>

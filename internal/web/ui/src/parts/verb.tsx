@@ -65,7 +65,7 @@ export function Verb(v: VerbOf) {
       const { reason, ...rest } = all;
       const body = v.body ? v.body(all) : v.noReason ? undefined : { reason, ...rest };
       await (v.send ? v.send(all) : call(v.operation, { ...v.parts, ...v.named?.(all) }, body, v.query?.(all)));
-      dialog.current!.close();
+      dialog.current?.close(); // what it was about may be gone already
       say(`${v.label}: done`);
       v.done?.();
     } catch (e) {

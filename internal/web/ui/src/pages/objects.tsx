@@ -1,0 +1,69 @@
+import { useState } from "preact/hooks";
+import type { ObjectRow } from "../api";
+import { Choice, Part, cut } from "../parts/filters";
+import { Command, Empty, Loaded } from "../parts/layout";
+import { Detail, Push } from "../parts/legs";
+import { type Column, Pager, Table } from "../parts/table";
+import { Time } from "../parts/time";
+import { go, parameter } from "../router";
+import { may } from "../login";
+import { replayed, useAnswer } from "../stream";
+import { Status, kinds, titleOf, wordsOf } from "../words";
+
+// ObjectsPage lists the objects of a kind with the push status of each leg, and begins new ones.
+export function ObjectsPage({ kind }: { kind: string }) {
+  const objects = useAnswer("list-objects", { kind });
+  const like = (o: ObjectRow) => (o.name.includes(parameter("search")) || (o.legs ?? []).some((l) => l.node.includes(parameter("search")))) && (parameter("status") || o.status) === o.status;
+  const roles = kinds.value.find((k) => k.name === kind)?.roles ?? [];
+  return (
+    <>
+      <h1>{titleOf(kind)}s</h1>
+      <nav class="kinds" aria-label="Kinds">
+        {kinds.value.map((k) => <a key={k.name} href={`/config/${k.name}`} aria-current={k.name === kind ? "page" : undefined}>{titleOf(k.name)}s</a>)}
+      </nav>
+      <form class="filters" role="search" onSubmit={(e) => e.preventDefault()}>
+        <Part name="search" label="Part of its name or a node's" />
+        <Choice name="status" label="Push" values={wordsOf("legs")} />
+      </form>
+      {may("set-object") && replayed.value === undefined && <Make kind={kind} />}
+      <Loaded of={objects}>
+        {(all) => {
+          const { rows, ...page } = cut((all.items ?? []).filter(like));
+          return rows.length === 0
+            ? <Empty>No {kind} is like that. Somebody makes one here, or with <Command line={`steady ${kind} create NAME -f FILE`} /></Empty>
+            : <><Table label={`${titleOf(kind)}s`} columns={columns(roles)} rows={rows} id={(o) => o.name} /><Pager {...page} /></>;
+        }}
+      </Loaded>
+    </>
+  );
+}
+
+// columns has one for each leg, in the order in which they are pushed.
+const columns = (roles: string[]): Column<ObjectRow>[] => [
+  { name: "Name", show: (o) => <><a href={`/config/${o.kind}/${o.name}`}>{o.name}</a>{o.inBin ? <> <Status kind="other" word="in the bin" /></> : o.removed ? " being deleted" : ""}</> },
+  ...roles.map((role): Column<ObjectRow> => ({
+    name: titleOf(roles.length > 1 ? role : "push"),
+    show: (o) => (o.legs ?? []).filter((l) => l.role === role).map((l) => <div key={l.role}><Push leg={l} /> <a href={`/nodes/${l.node}`}>{l.node}</a></div>),
+  })),
+  { name: "Version", show: (o) => o.version, narrow: true },
+  { name: "Changed", show: (o) => <Time at={o.changedAt} />, narrow: true },
+  { name: "Detail", show: (o) => (o.legs ?? []).map((l) => <Detail key={l.role} leg={l} />), narrow: true },
+];
+
+// Make asks for the name of a new object; its form is on its own page.
+function Make({ kind }: { kind: string }) {
+  const [name, setName] = useState("");
+  const submit = (e: Event) => {
+    e.preventDefault();
+    go(`/config/${kind}/${encodeURIComponent(name)}?edit=1`);
+  };
+  return (
+    <details class="make">
+      <summary>New {kind}…</summary>
+      <form class="filters" onSubmit={submit}>
+        <label>Name <input required value={name} pattern="[a-z0-9]([a-z0-9._\-]*[a-z0-9])?" title="small letters, digits, dots and hyphens" onInput={(e) => setName(e.currentTarget.value)} /></label>
+        <button type="submit" class="primary">Fill in</button>
+      </form>
+    </details>
+  );
+}
