@@ -76,7 +76,7 @@ func (o Options) check() error {
 	case o.Idle < time.Second:
 		return fmt.Errorf("idle for %s: expected at least 1s", o.Idle)
 	}
-	return files(o.Hosts + o.Viewers + 2*o.Nodes) // a node has its state locked
+	return files(o.Hosts + o.Viewers + o.Nodes)
 }
 
 // Run measures. Ending ctx ends it early, with an error.
@@ -160,7 +160,7 @@ type bench struct {
 	pushed   chan struct{}  // closed when the next release is pushed, or nil
 	restarts sync.WaitGroup // of the server that are under way
 	server   *server
-	storms   *storms // nil without nodes
+	cut      func() error // ends the connections of all nodes; nil without nodes
 	crowd    *crowd
 	report   *Report
 }

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"bufio"
 	"context"
 	"crypto/rand"
 	"crypto/x509"
@@ -11,13 +12,18 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"os/exec"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/nodeconfig"
 	"github.com/steadyfleet/steady/internal/identity"
+	"github.com/steadyfleet/steady/internal/sandbox"
 	"github.com/steadyfleet/steady/internal/trust"
 	"github.com/steadyfleet/steady/nodesdk"
 )
@@ -36,7 +42,7 @@ type Storm struct {
 	NodeKiB float64 `json:"nodeKiB"`
 }
 
-// storms are the nodes of a run: real clients, each with a device in memory.
+// storms are the connections of the nodes of a run: real clients, each with a device in memory.
 type storms struct {
 	mu    sync.Mutex
 	conns map[net.Conn]bool
@@ -90,7 +96,17 @@ func (device) Apply(context.Context, nodesdk.Op) error { return errors.New("no b
 // Normalize implements nodesdk.Driver.
 func (device) Normalize(it nodesdk.Item) nodesdk.Item { return it }
 
-// nodes has every node register, and waits until all were compared.
+// nodesConfig is what the process of the nodes is told first. Each further line has it cut all
+// of their connections.
+type nodesConfig struct {
+	Server, Dir string
+	CA          []byte
+	Tokens      map[string][]byte // by node
+}
+
+// nodes has every node register, and waits until all were compared. The nodes are a process of
+// their own of the lowest priority: they stand for as many computers, which take nothing of
+// what server and hosts have.
 func (b *bench) nodes(enrol trust.Signer) error {
 	if b.o.Nodes == 0 {
 		return nil
@@ -99,27 +115,21 @@ func (b *bench) nodes(enrol trust.Signer) error {
 	if err != nil {
 		return err
 	}
-	pool := x509.NewCertPool()
-	pool.AppendCertsFromPEM(b.server.ca)
-	b.storms = &storms{conns: map[net.Conn]bool{}}
-	b.report.Storm = &Storm{Nodes: b.o.Nodes}
-	b.progress("registering %d nodes at once", b.o.Nodes)
-	began := time.Now()
+	cfg := nodesConfig{Server: b.server.url, Dir: filepath.Join(b.dir, "nodes"), CA: b.server.ca, Tokens: map[string][]byte{}}
 	for i := range b.o.Nodes {
 		name, id, issued := fmt.Sprintf("node-%05d", i), make([]byte, 16), now()
 		_, _ = rand.Read(id) // never fails
-		token, err := identity.SignNodeToken(identity.NodeToken{Document: fleet.Document{Fleet: fleetName, Epoch: 1, IssuedAt: issued},
+		cfg.Tokens[name], err = identity.SignNodeToken(identity.NodeToken{Document: fleet.Document{Fleet: fleetName, Epoch: 1, IssuedAt: issued},
 			ID: hex.EncodeToString(id), Node: name, Expires: issued.Add(identity.MaxTokenLife)}, enrol)
 		if err != nil {
 			return fmt.Errorf("token for %s: %w", name, err)
 		}
-		cfg := nodesdk.Config{Driver: device{}, DriverName: "bench", Program: "bench", Name: name, Collections: []nodesdk.Collection{{Kind: nodeconfig.Flow}},
-			StateDir: filepath.Join(b.dir, "nodes", name), Server: b.server.url, RootCAs: pool, Token: token, Poll: time.Hour, Log: slog.New(slog.DiscardHandler), Dial: b.storms.dial}
-		b.crowd.group.Go(func() {
-			if err := nodesdk.Run(b.ctx, cfg); err != nil {
-				b.crowd.fail(name, err)
-			}
-		})
+	}
+	b.report.Storm = &Storm{Nodes: b.o.Nodes}
+	b.progress("registering %d nodes at once", b.o.Nodes)
+	began := time.Now()
+	if err := b.startNodes(cfg); err != nil {
+		return err
 	}
 	if b.report.Storm.Registered, err = b.reconciled(began); err != nil {
 		return err
@@ -131,6 +141,63 @@ func (b *bench) nodes(enrol trust.Signer) error {
 	b.report.Storm.NodeKiB = float64(after.rss-before.rss) / 1024 / float64(b.o.Nodes)
 	b.progress("registered and compared in %.2f s, %.1f KiB each at rest", b.report.Storm.Registered, b.report.Storm.NodeKiB)
 	return err
+}
+
+// leastPriority is the lowest nice value.
+const leastPriority = 19
+
+// startNodes starts the process of the nodes, which ends with the run.
+func (b *bench) startNodes(cfg nodesConfig) error {
+	cmd := exec.Command(b.o.Exe, "bench", "nodes")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return err
+	}
+	p, err := sandbox.Start("the nodes", filepath.Join(b.dir, "nodes.log"), cmd)
+	if err != nil {
+		return err
+	}
+	b.crowd.group.Go(func() {
+		<-b.ctx.Done()
+		p.Stop(stopIn)
+	})
+	b.cut = func() error { _, err := io.WriteString(in, "\n"); return err }
+	return errors.Join(syscall.Setpriority(syscall.PRIO_PGRP, p.PID(), leastPriority), json.NewEncoder(in).Encode(cfg))
+}
+
+// RunNodes is the process of the nodes of a benchmark: it reads what it is told, and goes on until
+// ctx ends.
+func RunNodes(ctx context.Context, in io.Reader) error {
+	lines := bufio.NewReader(in)
+	raw, err := lines.ReadBytes('\n')
+	if err != nil {
+		return err
+	}
+	var cfg nodesConfig
+	if err := json.Unmarshal(raw, &cfg); err != nil {
+		return err
+	}
+	if err := files(2 * len(cfg.Tokens)); err != nil { // a connection, and the lock of a state
+		return err
+	}
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(cfg.CA)
+	s := &storms{conns: map[net.Conn]bool{}}
+	var group errgroup.Group
+	for name, token := range cfg.Tokens { // order-free: all at once
+		node := nodesdk.Config{Driver: device{}, DriverName: "bench", Program: "bench", Name: name, Collections: []nodesdk.Collection{{Kind: nodeconfig.Flow}},
+			StateDir: filepath.Join(cfg.Dir, name), Server: cfg.Server, RootCAs: pool, Token: token, Poll: time.Hour, Log: slog.New(slog.DiscardHandler), Dial: s.dial}
+		group.Go(func() error { return nodesdk.Run(ctx, node) })
+	}
+	go func() { // it ends with the process
+		for {
+			if _, err := lines.ReadByte(); err != nil {
+				return
+			}
+			s.cut()
+		}
+	}()
+	return group.Wait()
 }
 
 // nodesPoll is how often the server is asked whether all nodes were compared.
@@ -181,7 +248,9 @@ func (b *bench) storm() error {
 		err     error
 	}
 	all, began := make(chan back, 1), time.Now()
-	b.storms.cut()
+	if err := b.cut(); err != nil {
+		return err
+	}
 	go func() {
 		seconds, err := b.reconciled(began)
 		all <- back{seconds, err}

@@ -256,12 +256,18 @@ beside what Steady aims for. They do not carry from one machine to another.`,
 	f.DurationVar(&o.Idle, "idle", 10*time.Second, "how long to watch the fleet at rest; 60s is one cycle of long-polls")
 	f.BoolVar(&o.Verify, "verify", false, "have the simulated hosts check every signature, as real ones do")
 	f.StringVar(&o.Dir, "keep-dir", "", "new folder for all that the run makes, which is kept")
+	nodes := &cobra.Command{
+		Use: "nodes", Hidden: true, Args: cobra.NoArgs,
+		Short:   "Be the nodes that a benchmark has connected",
+		Example: "  steady bench nodes < nodes.json",
+		RunE:    func(cmd *cobra.Command, _ []string) error { return bench.RunNodes(cmd.Context(), a.In) },
+	}
 	floor := &cobra.Command{
 		Use: "floor DIR", Hidden: true, Args: cobra.ExactArgs(1),
 		Short:   "Serve nothing, to be measured beside the server",
 		Example: "  steady bench floor /tmp/steady-bench-1/floor",
 		RunE:    func(cmd *cobra.Command, args []string) error { return bench.ServeBare(cmd.Context(), args[0], a.Out) },
 	}
-	cmd.AddCommand(floor)
+	cmd.AddCommand(floor, nodes)
 	return a.PrintsData(cmd)
 }
