@@ -3,17 +3,21 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/steadyfleet/steady/internal/core/drift"
 	"github.com/steadyfleet/steady/internal/core/nodeconfig"
+	"github.com/steadyfleet/steady/internal/drivers/netconf"
 	"github.com/steadyfleet/steady/internal/testkit"
+	"github.com/steadyfleet/steady/nodesdk"
 )
 
 // gear is a real device, as a person beside it has it. What is nil does not apply.
@@ -36,6 +40,7 @@ var gears = map[string]func(t *testing.T) *gear{
 	"janus":     janusGear,
 	"caddy":     caddyGear,
 	"toxiproxy": toxiproxyGear,
+	"netconf":   netconfGear,
 }
 
 func fileGear(t *testing.T) *gear {
@@ -193,6 +198,53 @@ func toxiproxyGear(t *testing.T) *gear {
 			}
 		},
 		restartEmpty: x.Restart,
+	}
+}
+
+// netconfGear is edited by another session, which writes no file by itself.
+func netconfGear(t *testing.T) *gear {
+	w := testkit.StartNetconf(t)
+	options := w.Options()
+	d, _, err := netconf.Open(options)
+	testkit.Must(t, err)
+	hand := d.(*netconf.Driver)
+	t.Cleanup(hand.Close)
+	find := func(id string) *nodesdk.Item {
+		s, err := hand.Snapshot(t.Context())
+		for i := range s.Items {
+			if err == nil && s.Items[i].ID == id {
+				return &s.Items[i]
+			}
+		}
+		return nil
+	}
+	config := func(mark string) string {
+		return fmt.Sprintf(`{"port":%d,"auth":{"user":%q}}`, 5000+int(mark[0]), mark)
+	} // a port is unique
+	return &gear{driver: "netconf", options: slices.Collect(func(yield func(string) bool) {
+		for _, k := range slices.Sorted(maps.Keys(options)) {
+			if !yield(k + "=" + options[k]) {
+				return
+			}
+		}
+	}), kind: nodeconfig.Flow, field: "/auth/user", config: config,
+		has: func(id string) string {
+			if it := find(id); it != nil {
+				return string(it.Config)
+			}
+			return ""
+		},
+		byAPI: func(id, mark string) {
+			testkit.Eventually(t, "another session edits "+id, func() bool { // the device has one lock
+				op := nodesdk.Op{Number: 1, Kind: nodeconfig.Flow, ID: id, Was: find(id), Delete: mark == ""}
+				if mark != "" {
+					op.Config = json.RawMessage(config(mark))
+				}
+				return hand.Apply(t.Context(), op) == nil
+			})
+		},
+		restart:      func() { w.Restart(false) },
+		restartEmpty: func() { w.Restart(true) },
 	}
 }
 
