@@ -1,12 +1,17 @@
 package nodesdk
 
 import (
+	"bytes"
 	"context"
+	"crypto/ed25519"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -361,5 +366,50 @@ func TestConfirmation(t *testing.T) {
 		if got := d.apply(t.Context(), a); got.Outcome != want {
 			t.Errorf("taken back: %v, and requested again it is %+v", takenBack, got)
 		}
+	}
+}
+
+// TestBusy: a node comes again when a busy server asks for it, and not before.
+func TestBusy(t *testing.T) {
+	after := "7"
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Retry-After", after)
+		http.Error(w, "too many nodes connect at a time", http.StatusServiceUnavailable)
+	}))
+	defer server.Close()
+	pool := x509.NewCertPool()
+	pool.AddCert(server.Certificate())
+	n := &node{cfg: &Config{Server: server.URL, RootCAs: pool, Name: "n1"}}
+	_, err := n.connect(t.Context())
+	var r *refusedError
+	if !errors.As(err, &r) || r.RetryAfter != 7000 || r.Final || r.Message != "too many nodes connect at a time" || backoff(9, err, 0) != 7*time.Second {
+		t.Errorf("it is %v", err)
+	}
+	after = "Thu, 26 Nov 2026 01:00:00 GMT" // the other form: clocks of nodes are not trusted
+	if _, err := n.connect(t.Context()); errors.As(err, &r) || err == nil {
+		t.Errorf("with a date it is %v", err)
+	}
+}
+
+// TestPublicKey: it is made once, and read beside a node that runs.
+func TestPublicKey(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "state")
+	first, err := PublicKey(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	st, err := openStore(dir, writeFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := PublicKey(dir)
+	if err != nil || !bytes.Equal(again, first) || !bytes.Equal(first, ed25519.NewKeyFromSeed(st.id.Key).Public().(ed25519.PublicKey)) {
+		t.Errorf("%x, then %x, %v", first, again, err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, fileIdentity), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := PublicKey(dir); err == nil {
+		t.Error("a key that cannot be read is another one")
 	}
 }

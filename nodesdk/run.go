@@ -142,6 +142,25 @@ func RotateKey(stateDir string) error {
 	return writeFile(filepath.Join(stateDir, fileRotate), nil)
 }
 
+// PublicKey is the Ed25519 key that the node whose state is in the folder proves itself with.
+// The node may be running; where there is none yet, its folder and key are made.
+func PublicKey(stateDir string) ([]byte, error) {
+	s := &store{dir: stateDir}
+	found, err := s.read(fileIdentity, &s.id)
+	if err == nil && !found {
+		if s, err = openStore(stateDir, writeFile); err == nil {
+			err = s.close()
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if len(s.id.Key) != ed25519.SeedSize {
+		return nil, fmt.Errorf("%s has no usable key", filepath.Join(stateDir, fileIdentity))
+	}
+	return ed25519.NewKeyFromSeed(s.id.Key).Public().(ed25519.PublicKey), nil
+}
+
 // announcement is the next key, made if somebody wants one; nil if there is none.
 func (n *node) announcement() (*NextKey, error) {
 	d := n.device

@@ -2,14 +2,18 @@ package nodesdk
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -70,7 +74,7 @@ func (n *node) connect(ctx context.Context) (welcomed bool, err error) {
 		Subprotocols: []string{Subprotocol},
 	})
 	if err != nil {
-		return false, fmt.Errorf("connect: %w", err)
+		return false, cmp.Or(busy(resp), fmt.Errorf("connect: %w", err))
 	}
 	defer conn.CloseNow() //nolint:errcheck // nothing is lost: what counts was answered
 	conn.SetReadLimit(MaxFromServer)
@@ -87,6 +91,22 @@ func (n *node) connect(ctx context.Context) (welcomed bool, err error) {
 		return false, err
 	}
 	return true, s.serve(ctx, foreign)
+}
+
+// maxBusy bounds what a server says of why it is busy, in bytes.
+const maxBusy = 200
+
+// busy is the answer of a server that has the node come later (RFC 9110 section 10.2.3), or nil.
+func busy(resp *http.Response) error {
+	if resp == nil || resp.StatusCode != http.StatusServiceUnavailable {
+		return nil
+	}
+	seconds, err := strconv.ParseUint(resp.Header.Get("Retry-After"), 10, 16)
+	if err != nil {
+		return nil
+	}
+	why, _ := io.ReadAll(io.LimitReader(resp.Body, maxBusy)) // without it there is still the time
+	return &refusedError{Refused{Code: CodeUnavailable, Message: strings.TrimSpace(string(why)), RetryAfter: int64(seconds) * 1000}}
 }
 
 // handshake answers the challenge and awaits the welcome.

@@ -114,6 +114,49 @@ func TestNodeLostInAPush(t *testing.T) {
 	}
 }
 
+// TestNodeAnswersTwice: an answer that comes again, and one of an earlier operation, are
+// refused and counted, and nothing is taken for another one.
+func TestNodeAnswersTwice(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	n := w.wireNode("gw-1")
+	n.join()
+	n.compared()
+	var old nodesdk.Message
+	w.set("gw-1", "news", `{"input": "a"}`)
+	n.answer(func(m nodesdk.Message) bool {
+		if m.Request.Apply == nil {
+			return false
+		}
+		old = nodesdk.Message{Type: nodesdk.TypeAnswer, ID: m.ID, Answer: n.does(m.Request)}
+		n.send(old)
+		n.send(old)
+		return true
+	})
+	w.untilStatus("news", drift.Pushed)
+	w.set("gw-1", "news", `{"input": "b"}`)
+	n.answer(func(m nodesdk.Message) bool {
+		if m.Request.Apply == nil {
+			return false
+		}
+		n.send(old) // while another one is awaited
+		w.until("it is refused", func() bool {
+			return strings.Contains(w.scrape(), `steady_node_frames_refused_total{reason="unsolicited"} 2`)
+		})
+		if done, _ := w.pushesOf("news"); len(done) != 1 {
+			t.Errorf("an answer of an earlier operation ended this one: %+v", done)
+		}
+		n.reply(m)
+		return true
+	})
+	w.untilStatus("news", drift.Pushed)
+	done, started := w.pushesOf("news")
+	if started != 2 || len(done) != 2 || done[0].Version != 1 || done[1].Version != 2 || string(done[1].Observed) != `{"input":"b"}` {
+		t.Errorf("%d operations, ended %+v", started, done)
+	}
+	w.untilNode("gw-1", "its connection goes on", func(x *drift.Node) bool { return x.Online && x.Session == 1 })
+}
+
 // TestNodeChangesItsKey: either key is good until the next one was used, so that no lost
 // answer shuts a node out; then the earlier one is not.
 func TestNodeChangesItsKey(t *testing.T) {

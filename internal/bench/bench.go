@@ -35,6 +35,9 @@ type Options struct {
 	Viewers int
 	// Forecasts has the server play forecasts during as many changes more.
 	Forecasts bool
+	// Nodes is how many nodes that own their configuration are connected, and lose their
+	// connections at once in as many changes more; 0 to MaxNodes.
+	Nodes int
 	// KeepLog is how long the server keeps the log; empty is its default.
 	KeepLog string
 	// Idle is how long the fleet at rest is watched, at least 1 s.
@@ -55,6 +58,9 @@ type Options struct {
 // MaxHosts is the most hosts of a run.
 const MaxHosts = 100_000
 
+// MaxNodes is the most nodes of a run.
+const MaxNodes = 10_000
+
 func (o Options) check() error {
 	switch {
 	case o.Hosts < 3 || o.Hosts > MaxHosts:
@@ -65,10 +71,12 @@ func (o Options) check() error {
 		return fmt.Errorf("a soak of %d changes: expected none or at least 9", o.Soak)
 	case o.Viewers < 0 || o.Viewers > MaxViewers:
 		return fmt.Errorf("%d viewers: expected 0 to %d", o.Viewers, MaxViewers)
+	case o.Nodes < 0 || o.Nodes > MaxNodes:
+		return fmt.Errorf("%d nodes: expected 0 to %d", o.Nodes, MaxNodes)
 	case o.Idle < time.Second:
 		return fmt.Errorf("idle for %s: expected at least 1s", o.Idle)
 	}
-	return files(o.Hosts + o.Viewers)
+	return files(o.Hosts + o.Viewers + o.Nodes)
 }
 
 // Run measures. Ending ctx ends it early, with an error.
@@ -152,6 +160,7 @@ type bench struct {
 	pushed   chan struct{}  // closed when the next release is pushed, or nil
 	restarts sync.WaitGroup // of the server that are under way
 	server   *server
+	cut      func() error // ends the connections of all nodes; nil without nodes
 	crowd    *crowd
 	report   *Report
 }
@@ -174,6 +183,9 @@ func (b *bench) run() error {
 	}
 	b.watch(b.server)
 	if err := b.enrol(invited); err != nil {
+		return err
+	}
+	if err := b.nodes(enrol); err != nil {
 		return err
 	}
 	if err := b.changes(); err != nil {
@@ -264,6 +276,9 @@ func (b *bench) changes() error {
 		if err := b.forecast(); err != nil {
 			return err
 		}
+		if err := b.storm(); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -271,7 +286,7 @@ func (b *bench) changes() error {
 // compared has a change begin as those that it is compared with do: with nothing left to read for
 // the running audit.
 func (b *bench) compared() error {
-	if b.o.Viewers == 0 && !b.o.Forecasts {
+	if b.o.Viewers == 0 && !b.o.Forecasts && b.o.Nodes == 0 {
 		return nil
 	}
 	return b.settle(0)

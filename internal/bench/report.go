@@ -24,6 +24,7 @@ type Report struct {
 	PolicySeconds float64   `json:"policySeconds"`
 	Viewed        *Viewed   `json:"viewed,omitempty"`
 	Forecast      *Forecast `json:"forecast,omitempty"`
+	Storm         *Storm    `json:"storm,omitempty"`
 	Idle          Idle      `json:"idle"`
 	Floor         Floor     `json:"floor"`
 	Soak          *Soak     `json:"soak,omitempty"`
@@ -130,6 +131,10 @@ func (r *Report) finish(c *crowd) {
 	if f := r.Forecast; f != nil {
 		f.medians()
 		f.Ratio = f.Seconds / r.Plain.Seconds
+	}
+	if s := r.Storm; s != nil {
+		s.medians()
+		s.Ratio = s.Seconds / r.Plain.Seconds
 	}
 	r.Troubles = Trouble{
 		Errors: c.failures.Load(), Declined: c.declined.Load(), Refused: c.refused.Load(), Repeated: c.repeated.Load(), First: c.noted(),

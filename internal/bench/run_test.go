@@ -46,7 +46,7 @@ func TestRun(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 			defer cancel()
 			r, err := bench.Run(ctx, bench.Options{
-				Hosts: 20, Rounds: 1, Viewers: 5, Forecasts: true, Idle: time.Second, Verify: verify,
+				Hosts: 20, Rounds: 1, Viewers: 5, Forecasts: true, Nodes: 10, Idle: time.Second, Verify: verify,
 				Progress: func(line string) { t.Log(line) },
 			})
 			testkit.Must(t, err)
@@ -74,6 +74,9 @@ func check(t *testing.T, r *bench.Report, verify bool) {
 	}
 	if f := r.Forecast; f == nil || len(f.Rounds) != 1 || f.Ratio <= 0 || f.Begun == 0 {
 		t.Errorf("with forecasts %+v", f)
+	}
+	if s := r.Storm; s == nil || len(s.Rounds) != 1 || s.Ratio <= 0 || s.Registered <= 0 || s.Reconciled <= 0 {
+		t.Errorf("with nodes %+v", s)
 	}
 	if r.Idle.ServerPSS <= 0 || r.Idle.ServerRSS < r.Idle.ServerPSS || r.Enrol.Requests < 40 {
 		t.Errorf("idle %+v, enrolment %+v", r.Idle, r.Enrol)

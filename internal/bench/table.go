@@ -29,6 +29,7 @@ func (r *Report) Print(w io.Writer) error {
 		r.Idle.Requests, 2*float64(r.Hosts)*r.Idle.Seconds/60)
 	r.viewed(w)
 	r.forecast(w)
+	r.storm(w)
 	r.soak(w)
 	r.troubles(w)
 	if busy := r.busiest(); busy > quiet {

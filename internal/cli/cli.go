@@ -229,7 +229,8 @@ long-polls, claims and signed events; only their disks and what they change are
 missing. It takes about 45 s for 1000 hosts. Nothing leaves this machine. --soak
 makes many more changes and compares what the last third of them left behind with
 the second. --viewers makes changes while tabs of the web UI follow the fleet, and says
-how much longer they take; --forecasts does the same while the server plays forecasts.
+how much longer they take; --forecasts does the same while the server plays forecasts,
+and --nodes while nodes that own their configuration all reconnect at once.
 
 Below the measurements, the figures stand beside those of another product and
 beside what Steady aims for. They do not carry from one machine to another.`,
@@ -249,17 +250,24 @@ beside what Steady aims for. They do not carry from one machine to another.`,
 	f.StringVar(&o.KeepLog, "keep-log", "", "how long the server keeps the log, such as 60s, so that it is pruned in a soak (default: that of steady server)")
 	f.IntVar(&o.Viewers, "viewers", 0, "how many look at the fleet, as tabs of the web UI do, in as many changes more")
 	f.BoolVar(&o.Forecasts, "forecasts", false, "have the server play forecasts during as many changes more")
+	f.IntVar(&o.Nodes, "nodes", 0, "how many nodes are connected, and all reconnect at once during as many changes more")
 	f.IntVar(&o.Soak, "soak", 0, "changes to make after these, one after the other, the server killed in every tenth; 0 for none")
 	f.DurationVar(&o.SoakEvery, "soak-every", 0, "least time from one of these changes to the next; each also waits until the running audit has read the log")
 	f.DurationVar(&o.Idle, "idle", 10*time.Second, "how long to watch the fleet at rest; 60s is one cycle of long-polls")
 	f.BoolVar(&o.Verify, "verify", false, "have the simulated hosts check every signature, as real ones do")
 	f.StringVar(&o.Dir, "keep-dir", "", "new folder for all that the run makes, which is kept")
+	nodes := &cobra.Command{
+		Use: "nodes", Hidden: true, Args: cobra.NoArgs,
+		Short:   "Be the nodes that a benchmark has connected",
+		Example: "  steady bench nodes < nodes.json",
+		RunE:    func(cmd *cobra.Command, _ []string) error { return bench.RunNodes(cmd.Context(), a.In) },
+	}
 	floor := &cobra.Command{
 		Use: "floor DIR", Hidden: true, Args: cobra.ExactArgs(1),
 		Short:   "Serve nothing, to be measured beside the server",
 		Example: "  steady bench floor /tmp/steady-bench-1/floor",
 		RunE:    func(cmd *cobra.Command, args []string) error { return bench.ServeBare(cmd.Context(), args[0], a.Out) },
 	}
-	cmd.AddCommand(floor)
+	cmd.AddCommand(floor, nodes)
 	return a.PrintsData(cmd)
 }

@@ -7,7 +7,7 @@ import (
 )
 
 func (a *app) nodeToken() *cobra.Command {
-	o := tokenOptions{of: "node", keygen: "expected that of the node's public key"}
+	o := tokenOptions{of: "node", keygen: "steady node key --state DIR prints it beside the device"}
 	cmd := &cobra.Command{
 		Use:   "token NODE...",
 		Short: "Sign single-use tokens, with each of which one node registers",
@@ -16,7 +16,8 @@ registration of this node name until it expires, and holds all that steady node 
 needs: where the server is, and the authority of its certificate. Treat it as a secret
 until it is used.
 
-With --key, the token registers only the key of that digest. With --out, which several
+With --key, the token registers only the key of that digest, which steady node key
+prints beside the device. With --out, which several
 nodes need, each token goes into a file DIR/NODE.token that only its owner reads.
 
 A token for a node that is registered already gives it a new key; one for a node that
@@ -30,7 +31,7 @@ was retired brings it back.`,
 		},
 	}
 	o.flags(cmd)
-	cmd.Flags().StringVar(&o.keyDigest, "key", "", "digest of the node's public key: no other registers")
+	cmd.Flags().StringVar(&o.keyDigest, "key", "", "digest of the node's key, from steady node key beside the device: no other registers")
 	a.NamesServer(cmd)
 	return a.PrintsData(cmd)
 }

@@ -55,8 +55,21 @@ func (w *World) commit(events []event.OfNodes) {
 		for _, v := range w.judge.Found[found:] {
 			w.trace("VIOLATION %s: %s", v.Invariant, v.Message)
 		}
+		w.flies(ev)
 	}
 	w.judge.Committed()
+}
+
+// flies checks that the operation in flight to a node is of a leg that there is: else nothing
+// that the node answers would end it.
+func (w *World) flies(ev event.OfNodes) {
+	n := w.state.Nodes[ev.On().Name]
+	if n == nil || n.Flight == nil {
+		return
+	}
+	if o := w.state.Objects[n.Flight.Object]; o == nil || o.Legs[n.Flight.Role] == nil || o.Legs[n.Flight.Role].Status != drift.Pushing {
+		w.judge.Violate("S45", "operation %d to node %s is of no leg that is being pushed", n.Flight.Op, n.Name)
+	}
 }
 
 // connect begins a session of a node; one that is still there is replaced.

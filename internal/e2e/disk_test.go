@@ -28,10 +28,19 @@ bundles: {web: {path: bundles/web}}
 `
 
 // failSyncs has every sync below a path fail with EIO, in a process that runs.
-func failSyncs(t *testing.T, p *process, path string) {
+func failSyncs(t *testing.T, p *process, path string) { injectSyncs(t, p, path, "error=EIO") }
+
+// killAtSync has a process that runs be killed when it begins to sync a file below a path.
+func killAtSync(t *testing.T, p *process, path string) {
+	p.mayEnd()
+	injectSyncs(t, p, path, "signal=SIGKILL")
+}
+
+// injectSyncs has something happen with every sync below a path, in a process that runs.
+func injectSyncs(t *testing.T, p *process, path, what string) {
 	t.Helper()
 	testkit.Command(t, "strace", "apt-get install strace")
-	cmd := exec.Command("strace", "-f", "-o", "/dev/null", "-P", path, "-e", "inject=fsync,fdatasync:error=EIO", "-p", fmt.Sprint(p.cmd.Process.Pid))
+	cmd := exec.Command("strace", "-f", "-o", "/dev/null", "-P", path, "-e", "inject=fsync,fdatasync:"+what, "-p", fmt.Sprint(p.cmd.Process.Pid))
 	stderr := testkit.Value(cmd.StderrPipe())(t)
 	testkit.Must(t, cmd.Start())
 	t.Cleanup(func() {

@@ -81,6 +81,7 @@ type yard struct {
 	server *process
 	where  serverReady
 	listen string
+	more   []string // flags of the server
 	client *operator.Client
 	agents map[string]*process
 	events chan operator.Event
@@ -136,8 +137,8 @@ func (y *yard) log() string           { return filepath.Join(y.dir, "server", "s
 
 func (y *yard) startServer() {
 	y.t.Helper()
-	y.server = launchOf(y.t, y.serverOf, y.dir, "server", "server", "--data", filepath.Join(y.dir, "server"),
-		"--root", y.estate.rootFile(), "--listen", y.listen, "--heartbeat", "5s", "-o", "json")
+	y.server = launchOf(y.t, y.serverOf, y.dir, "server", append([]string{"server", "--data", filepath.Join(y.dir, "server"),
+		"--root", y.estate.rootFile(), "--listen", y.listen, "--heartbeat", "5s", "-o", "json"}, y.more...)...)
 	y.server.until(&y.where)
 }
 

@@ -44,6 +44,9 @@ type Server interface {
 type Limits struct {
 	// Connections that are open at a time, 20,000, and Handshakes of them, 256.
 	Connections, Handshakes int
+	// Pace is how many may begin in a second, 100, after a few at once: when all nodes come back,
+	// hosts and operators are served meanwhile.
+	Pace int
 	// Handshake is how long one may take, 10 s. Others wait for 5 s for their turn.
 	Handshake time.Duration
 	// Push, Snapshot and Validate are how long a node may take to answer: 60, 30 and 30 s.
@@ -64,6 +67,7 @@ type Limits struct {
 // WithDefaults fills in what is zero.
 func (l Limits) WithDefaults() Limits {
 	l.Connections, l.Handshakes = cmp.Or(l.Connections, 20_000), cmp.Or(l.Handshakes, 256)
+	l.Pace = cmp.Or(l.Pace, 100)
 	l.Handshake = cmp.Or(l.Handshake, 10*time.Second)
 	l.Push, l.Snapshot, l.Validate = cmp.Or(l.Push, time.Minute), cmp.Or(l.Snapshot, 30*time.Second), cmp.Or(l.Validate, 30*time.Second)
 	l.Write, l.Frame, l.Ping = cmp.Or(l.Write, 30*time.Second), cmp.Or(l.Frame, 20*time.Second), cmp.Or(l.Ping, 20*time.Second)
@@ -92,6 +96,7 @@ type Hub struct {
 	mu          sync.Mutex
 	closed      bool
 	connections int
+	next        time.Time // when one more may begin
 	links       map[string]*link
 	shares      map[string]*server.RateBucket // of what a node may have logged
 }
@@ -190,15 +195,41 @@ func (h *Hub) accept(w http.ResponseWriter, r *http.Request, exporter []byte) (l
 	return l, nil
 }
 
+// atOnce is how many connections may begin at once when few did before.
+const atOnce = 50
+
+// slot is how long a connection has to wait for its turn, which is its own then; false where
+// that is too long.
+func (h *Hub) slot() (wait time.Duration, ok bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	each, now := time.Second/time.Duration(h.limits.Pace), time.Now()
+	if since := now.Add(-atOnce * each); h.next.Before(since) {
+		h.next = since
+	}
+	if wait = h.next.Sub(now); wait > turnWithin {
+		return 0, false
+	}
+	h.next = h.next.Add(each)
+	return max(wait, 0), true
+}
+
 // turn waits for a place among the handshakes.
 func (h *Hub) turn(ctx context.Context) bool {
-	select {
-	case h.handshakes <- struct{}{}:
-		return true
-	default:
+	wait, ok := h.slot()
+	if !ok {
+		return false
 	}
-	t := time.NewTimer(turnWithin)
+	t := time.NewTimer(wait)
 	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+		return false
+	case <-h.ctx.Done():
+		return false
+	}
+	t.Reset(turnWithin)
 	select {
 	case h.handshakes <- struct{}{}:
 		return true

@@ -17,6 +17,9 @@ type Process struct {
 	done chan struct{}
 }
 
+// shown is how much of what a program wrote is shown when the test fails, in bytes.
+const shown = 8 << 10
+
 // Start runs a program in a group of its own, which ends with the test.
 func Start(t testing.TB, cmd *exec.Cmd) *Process {
 	t.Helper()
@@ -36,7 +39,8 @@ func Start(t testing.TB, cmd *exec.Cmd) *Process {
 	t.Cleanup(func() {
 		p.kill()
 		if t.Failed() {
-			t.Logf("%s wrote:\n%s", cmd.Path, p.Output())
+			out := p.Output()
+			t.Logf("%s wrote at the end:\n%s", cmd.Path, out[max(0, len(out)-shown):])
 		}
 	})
 	return p

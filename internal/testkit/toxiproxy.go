@@ -60,29 +60,29 @@ func (x *Toxiproxy) Restart() {
 	cmd := exec.Command(x.program, "-host", host, "-port", port)
 	cmd.Env = append(os.Environ(), "LOG_LEVEL=warn")
 	x.Process = Start(x.t, cmd)
-	Eventually(x.t, "Toxiproxy answers", func() bool { return x.call("GET", "/version", nil) == nil })
+	Eventually(x.t, "Toxiproxy answers", func() bool { _, err := x.Do("GET", "/version", nil); return err == nil })
 }
 
-// call is a request of its API.
-func (x *Toxiproxy) call(method, path string, in any) error {
+// Do is a request of its API.
+func (x *Toxiproxy) Do(method, path string, in any) ([]byte, error) {
 	raw, err := json.Marshal(in)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	req, err := http.NewRequest(method, "http://"+x.Addr+path, bytes.NewReader(raw))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer res.Body.Close()
 	text, err := io.ReadAll(res.Body)
 	if err == nil && res.StatusCode > 299 {
 		err = fmt.Errorf("%s %s: %s: %s", method, path, res.Status, text)
 	}
-	return err
+	return text, err
 }
 
 // Wire is a connection through Toxiproxy whose faults a test chooses.
@@ -96,7 +96,7 @@ type Wire struct {
 func (x *Toxiproxy) Wire(name, to string) *Wire {
 	x.t.Helper()
 	w := &Wire{x: x, name: name, Addr: FreeAddr(x.t)}
-	Must(x.t, x.call("POST", "/proxies", map[string]any{"name": name, "listen": w.Addr, "upstream": to}))
+	Value(x.Do("POST", "/proxies", map[string]any{"name": name, "listen": w.Addr, "upstream": to}))(x.t)
 	return w
 }
 
@@ -111,13 +111,13 @@ const (
 // that is sent from then on, and keeps the connection open.
 func (w *Wire) Add(fault, direction string, attributes map[string]any) {
 	w.x.t.Helper()
-	Must(w.x.t, w.x.call("POST", "/proxies/"+w.name+"/toxics", map[string]any{"name": fault + "-" + direction, "type": fault, "stream": direction, "attributes": attributes}))
+	Value(w.x.Do("POST", "/proxies/"+w.name+"/toxics", map[string]any{"name": fault + "-" + direction, "type": fault, "stream": direction, "attributes": attributes}))(w.x.t)
 }
 
 // Remove takes a fault away.
 func (w *Wire) Remove(fault, direction string) {
 	w.x.t.Helper()
-	Must(w.x.t, w.x.call("DELETE", "/proxies/"+w.name+"/toxics/"+fault+"-"+direction, nil))
+	Value(w.x.Do("DELETE", "/proxies/"+w.name+"/toxics/"+fault+"-"+direction, nil))(w.x.t)
 }
 
 // Cut ends all connections and refuses new ones, until Mend.
@@ -128,5 +128,5 @@ func (w *Wire) Mend() { w.enable(true) }
 
 func (w *Wire) enable(on bool) {
 	w.x.t.Helper()
-	Must(w.x.t, w.x.call("POST", "/proxies/"+w.name, map[string]any{"enabled": on}))
+	Value(w.x.Do("POST", "/proxies/"+w.name, map[string]any{"enabled": on}))(w.x.t)
 }

@@ -3,6 +3,7 @@ package nodecmd
 
 import (
 	"context"
+	"crypto/ed25519"
 	"crypto/x509"
 	"errors"
 	"io"
@@ -22,7 +23,9 @@ import (
 )
 
 // Verbs returns the commands.
-func Verbs(e *command.Env) []*cobra.Command { return []*cobra.Command{run(e), secret(e)} }
+func Verbs(e *command.Env) []*cobra.Command {
+	return []*cobra.Command{run(e), secret(e), key(e)}
+}
 
 type options struct {
 	driver, state, token, server, machine string
@@ -176,5 +179,35 @@ the node. One line end at its end is no part of it.`,
 	}
 	cmd.Flags().StringVar(&state, "state", "", "state folder of the node (required)")
 	cmd.Flags().BoolVar(&remove, "remove", false, "remove it")
+	return cmd
+}
+
+func key(e *command.Env) *cobra.Command {
+	var state string
+	cmd := &cobra.Command{
+		Use:   "key",
+		Short: "Print the digest of the node's key",
+		Long: `Prints the digest of the key that the node proves itself with, and makes the key where
+there is none yet. A token that names it (steady node token NODE --key sha256:...)
+registers this node alone, whoever else gets hold of it.`,
+		Example: "  steady node key --state /var/lib/steady-node",
+		Args:    cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			if state == "" {
+				return exit.Badf("give the state folder of the node: --state DIR")
+			}
+			public, err := nodesdk.PublicKey(state)
+			if err != nil {
+				return exit.Bad(err)
+			}
+			d, err := identity.PublicDigest(ed25519.PublicKey(public))
+			if err != nil {
+				return err
+			}
+			e.Printf("%s\n", d)
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&state, "state", "", "state folder of the node (required)")
 	return cmd
 }

@@ -92,7 +92,7 @@ func TestFirstServer(t *testing.T) {
 	s := start(t)
 	d := s.driver()
 	p := testkit.Ports(t, "tcp", 1)[0]
-	admin := fmt.Sprintf(`"admin":{"listen":"127.0.0.1:%d"}`, s.admin)
+	admin := fmt.Sprintf(`"admin":{"listen":%q}`, strings.TrimPrefix(s.URL, "http://"))
 	for _, before := range []string{`{` + admin + `}`, `{` + admin + `,"apps":null}`, `{` + admin + `,"apps":{"tls":{}}}`, `{` + admin + `,"apps":{"http":{"http_port":8080}}}`, `{` + admin + `,"apps":{"http":{"servers":null}}}`} {
 		must(t, s.raw.change(t.Context(), http.MethodPost, "/load", "", json.RawMessage(before)))
 		if got := names(t, d); len(got) != 0 {
@@ -190,10 +190,10 @@ func TestWatchedFile(t *testing.T) {
 	p := testkit.Ports(t, "tcp", 3)
 	must(t, s.setByFile("file", site(p[0], "file", "")))
 	must(t, do(t, d, "api", site(p[1], "api", "")))
-	next, err := with(s.empty(), nodesdk.Item{ID: "hand", Config: site(p[2], "hand", "")})
+	next, err := with(s.Empty, nodesdk.Item{ID: "hand", Config: site(p[2], "hand", "")})
 	must(t, err)
-	s.write(next)
-	s.until("the edit is loaded", func() bool { return reflect.DeepEqual(names(t, d), []string{"hand"}) })
+	s.Write(next)
+	testkit.Eventually(t, "the edit is loaded", func() bool { return reflect.DeepEqual(names(t, d), []string{"hand"}) })
 }
 
 // TestSecretsAreHidden: canaries in every place of a site where secrets are known to stand.

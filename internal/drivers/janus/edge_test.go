@@ -131,7 +131,7 @@ func TestSameName(t *testing.T) {
 	d := g.driver()
 	p := testkit.Ports(t, "udp", 4)
 	create := func(id, port int, permanent bool) {
-		_, err := g.raw.request(t.Context(), map[string]any{"request": "create", "type": "rtp", "name": "cam", "id": id, "permanent": permanent, "admin_key": adminKey,
+		_, err := g.raw.request(t.Context(), map[string]any{"request": "create", "type": "rtp", "name": "cam", "id": id, "permanent": permanent, "admin_key": testkit.JanusAdminKey,
 			"media": []any{map[string]any{"mid": "a", "type": "audio", "port": port, "pt": 111, "codec": "opus"}}})
 		must(t, err)
 	}
@@ -283,9 +283,9 @@ func TestOldForm(t *testing.T) {
 	g := start(t)
 	d := g.driver()
 	p := testkit.Ports(t, "udp", 2)
-	g.stop()
-	g.write(plugin+".jcfg", general+fmt.Sprintf("rtp-sample: {\n type = \"rtp\"\n id = 1\n description = \"Opus/VP8 live stream \" /* two */ \"coming from external source\"\n audio = true\n video = true\n audioport = %d\n audiopt = 111\n audiocodec = \"opus\"\n videoport = %d\n videopt = 100\n videortpmap = \"VP8/90000\"\n secret = \"adminpwd\"\n}\n", p[0], p[1]))
-	g.run()
+	g.Kill()
+	g.Write(plugin+".jcfg", testkit.JanusStreaming+fmt.Sprintf("rtp-sample: {\n type = \"rtp\"\n id = 1\n description = \"Opus/VP8 live stream \" /* two */ \"coming from external source\"\n audio = true\n video = true\n audioport = %d\n audiopt = 111\n audiocodec = \"opus\"\n videoport = %d\n videopt = 100\n videortpmap = \"VP8/90000\"\n secret = \"adminpwd\"\n}\n", p[0], p[1]))
+	g.Restart()
 	got := config(t, d, "rtp-sample")
 	media, _ := got["media"].([]any)
 	if got[startup] != nil || got[running] != nil || len(media) != 2 || got["id"] != "1" || got["description"] != "Opus/VP8 live stream coming from external source" {
@@ -301,9 +301,9 @@ func TestOldForm(t *testing.T) {
 func TestOtherTypes(t *testing.T) {
 	g := start(t)
 	d := g.driver()
-	g.write("a.alaw", "0123456789")
+	g.Write("a.alaw", "0123456789")
 	for _, kind := range []string{"live", "ondemand"} {
-		file := fmt.Sprintf(`{"type":%q,"filename":%q}`, kind, g.dir+"/a.alaw")
+		file := fmt.Sprintf(`{"type":%q,"filename":%q}`, kind, g.Dir+"/a.alaw")
 		must(t, do(t, d, kind, file))
 		must(t, do(t, d, kind, file[:len(file)-1]+`,"description":"D","pin":"p"}`))
 		must(t, g.restart())

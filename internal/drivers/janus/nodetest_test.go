@@ -42,9 +42,9 @@ func device(t *testing.T) *nodetest.Device {
 		EditByFile:  func(_, id string, config json.RawMessage) error { return g.setByFile(id, config) },
 		Restart:     g.restart,
 		RestartEmpty: func() error {
-			g.stop()
-			g.write(filepath.Base(g.driver().file.path), general)
-			g.run()
+			g.Kill()
+			g.Write(filepath.Base(g.driver().file.path), testkit.JanusStreaming)
+			g.Restart()
 			return nil
 		},
 		BusyPort: func(t *testing.T) nodetest.Example {

@@ -62,7 +62,7 @@ func TestDeviceTakesBackByItself(t *testing.T) {
 		t.Fatal("the change ended with its session")
 	}
 	testkit.Must(t, again.Confirm(t.Context()))
-	w.restart()
+	w.Restart(false)
 	testkit.Eventually(t, "the device is back", func() bool { _, err := again.Snapshot(t.Context()); return err == nil })
 	if read(t, again, "b") == nil {
 		t.Error("what was confirmed did not outlive a restart")
@@ -75,7 +75,7 @@ func TestCandidateOfSomebodyElse(t *testing.T) {
 	w := newWorld(t)
 	d, other := w.open(nil), w.open(nil)
 	s := testkit.Value(other.session(t.Context()))(t)
-	_, err := s.rpc(t.Context(), `<edit-config><target><candidate/></target><config><flows xmlns="`+namespace+`"><flow><name>theirs</name></flow></flows></config></edit-config>`)
+	_, err := s.rpc(t.Context(), `<edit-config><target><candidate/></target><config><flows xmlns="`+testkit.NetconfNamespace+`"><flow><name>theirs</name></flow></flows></config></edit-config>`)
 	testkit.Must(t, err)
 	err = d.Apply(t.Context(), op("ours", `{}`, nil))
 	if invalid := (*nodesdk.InvalidError)(nil); err == nil || errors.As(err, &invalid) || !strings.Contains(err.Error(), "somebody else") {
@@ -127,7 +127,7 @@ func TestOtherDevices(t *testing.T) {
 			if err := d.Apply(t.Context(), op("a", "", was)); !errors.Is(err, nodesdk.ErrConflict) {
 				t.Errorf("deleting what moved ends with %v", err)
 			}
-			w.restart()
+			w.Restart(false)
 			testkit.Eventually(t, "the device is back", func() bool { _, err := d.Snapshot(t.Context()); return err == nil })
 			if now := read(t, d, "a"); now == nil || string(now.Config) != `{"port":2}` {
 				t.Errorf("after a restart it is %+v", now)
@@ -171,7 +171,7 @@ func TestWatch(t *testing.T) {
 func TestPinnedKey(t *testing.T) {
 	w := newWorld(t)
 	d := w.open(map[string]string{"host-key": "SHA256:AAAA"})
-	if _, err := d.Snapshot(t.Context()); err == nil || !strings.Contains(err.Error(), w.fingerprint) {
+	if _, err := d.Snapshot(t.Context()); err == nil || !strings.Contains(err.Error(), w.Fingerprint) {
 		t.Errorf("another key than the pinned one ends with %v", err)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"encoding/xml"
 	"fmt"
-	"os"
 	"testing"
 
 	"github.com/steadyfleet/steady/internal/testkit"
@@ -31,19 +30,14 @@ func device(t *testing.T) *nodetest.Device {
 	testkit.Must(t, err)
 	d, byHand := w.open(nil), w.open(nil)
 	return &nodetest.Device{
-		Driver:      d,
-		Collections: collections,
-		EditByAPI:   func(_, id string, config json.RawMessage) error { return byHand.write(t, id, config) },
-		Restart:     func() error { w.restart(); return nil },
-		RestartEmpty: func() error {
-			w.daemon.Kill()
-			testkit.Must(t, os.WriteFile(w.startup, []byte(empty), 0o644))
-			w.start()
-			return nil
-		},
+		Driver:       d,
+		Collections:  collections,
+		EditByAPI:    func(_, id string, config json.RawMessage) error { return byHand.write(t, id, config) },
+		Restart:      func() error { w.Restart(false); return nil },
+		RestartEmpty: func() error { w.Restart(true); return nil },
 		Break: func() (func() error, error) {
-			w.daemon.Kill()
-			return func() error { w.start(); return nil }, nil
+			w.Kill()
+			return func() error { w.Start(); return nil }, nil
 		},
 	}
 }

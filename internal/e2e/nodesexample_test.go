@@ -1,0 +1,75 @@
+package e2e
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/steadyfleet/steady/internal/testkit"
+)
+
+// hundred is a multiple of a hundred from which on all ports of the example are free.
+func hundred(t *testing.T) int {
+	t.Helper()
+	for range 200 {
+		base := testkit.Ports(t, "tcp", 1)[0] / 100 * 100
+		free := true
+		for _, offset := range []int{0, 1, 2, 3, 4, 5, 10, 20, 21, 22} {
+			l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", base+offset))
+			if free = free && err == nil; err == nil {
+				testkit.Must(t, l.Close())
+			}
+		}
+		for _, offset := range []int{50, 52} {
+			l, err := net.ListenPacket("udp", fmt.Sprintf(":%d", base+offset))
+			if free = free && err == nil; err == nil {
+				testkit.Must(t, l.Close())
+			}
+		}
+		if free {
+			return base
+		}
+	}
+	t.Fatal("no hundred ports are free")
+	return 0
+}
+
+// TestExampleOfNodes runs the example as a new user does, and reads what it shows.
+func TestExampleOfNodes(t *testing.T) {
+	t.Parallel()
+	for _, need := range []string{"janus", "caddy", "curl"} {
+		testkit.Command(t, need, "apt-get install -y --no-install-recommends "+need)
+	}
+	cmd := exec.Command("../../examples/nodes/run", "--once")
+	cmd.Env = append(os.Environ(), fmt.Sprintf("BASE_PORT=%d", hundred(t)), "TMPDIR="+t.TempDir())
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	testkit.Must(t, cmd.Start())
+	t.Cleanup(func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }) // it may have ended
+	err := cmd.Wait()
+	said := out.String()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, said)
+	}
+	at := 0
+	for _, want := range []string{
+		`Node media is online`, `flow lobby is flow lobby now`, `(?m)^camera +pushed`, `(?m)^site +pushed`, `(?m)^studio +pushed`, `hello from the site`,
+		`mismatched`, `(?m)^changed by hand`, `--repush`, `hello from the site`, `flow site on node web differs in routes`, `resolved with repush`,
+	} {
+		found := regexp.MustCompile(want).FindStringIndex(said[at:])
+		if found == nil {
+			t.Fatalf("it does not show %q after\n%s", want, said[:at]+"\n-----\n"+said[at:])
+		}
+		at += found[1]
+	}
+	if strings.Contains(said, "of-the-viewers") {
+		t.Error("it shows a secret")
+	}
+}
