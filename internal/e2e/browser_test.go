@@ -303,6 +303,12 @@ func (o *office) removeAll() {
 		if of != "route web" {
 			d.Write("textbox", "Reason, for the log", "a test")
 			d.Choose("button", "Remove")
+			const requested = `document.querySelector("dialog[open] input[type=checkbox]") !== null`
+			o.Until("the server to ask back, or to remove it", requested+` || !document.querySelector("dialog[open]")`)
+			if !browse.Eval[bool](o.Page, requested) { // a minute has passed since the one before
+				o.WaitText("has no such " + kind)
+				continue
+			}
 			d.TabTo("checkbox", "Also although many are removed at once")
 			o.Press("Space")
 			line, consented = line+" --allow-mass-change", true
