@@ -296,7 +296,7 @@ func (s *Server) listen(o *Options) ([]net.Listener, error) {
 // handlers returns one handler per listener.
 func (s *Server) handlers(listeners int) []http.Handler {
 	agentAPI, operatorAPI := NewAgentRoutes(s.control, s.log), operations.New(s.control, s.serverCA, s.log)
-	operatorAPI.AskDevices(s.nodes)
+	operatorAPI.ValidateWith(s.nodes)
 	first := http.NewServeMux()
 	for _, prefix := range []string{"/v1/agent/", wire.RouteEnrol, wire.RouteRollouts, wire.RouteBundles, wire.RouteBlobs, wire.RouteTrust} {
 		first.Handle(prefix, agentAPI)

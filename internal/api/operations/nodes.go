@@ -226,8 +226,8 @@ type Devices interface {
 	Validate(ctx context.Context, node string, v nodesdk.Validate) (nodesdk.Validated, error)
 }
 
-// AskDevices has previews ask the devices of nodes that are connected. Call it before serving.
-func (h *Handler) AskDevices(d Devices) { h.devices = d }
+// ValidateWith has previews ask the devices of nodes that are connected. Call it before serving.
+func (h *Handler) ValidateWith(d Devices) { h.devices = d }
 
 // deviceTimeout is how long a preview waits for one device.
 const deviceTimeout = 5 * time.Second
