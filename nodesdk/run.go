@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/ed25519"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -24,6 +25,9 @@ const (
 	finalMost  = 30 * time.Minute
 	// A session of this length begins the backoff anew.
 	stable = 30 * time.Second
+	// After such a session the nodes of a server, which all lost theirs at once, come back
+	// spread over this time.
+	spread = 15 * time.Second
 	// Between the announcement of a key and its first use, doubled when it was refused.
 	switchLeast = time.Second
 	switchMost  = 10 * time.Minute
@@ -34,6 +38,7 @@ type node struct {
 	cfg    *Config
 	log    *slog.Logger
 	device *device
+	resume tls.ClientSessionCache // spares both ends the certificate where the server remembers
 	// The key that the hello offered, and whether the server refused the next one; of the
 	// one goroutine that connects.
 	offered     []byte
@@ -66,7 +71,7 @@ func Run(ctx context.Context, cfg Config) error {
 	var group sync.WaitGroup
 	group.Go(func() { d.watch(ctx) })
 	group.Go(func() { d.probe(ctx) })
-	(&node{cfg: &cfg, log: cfg.Log, device: d}).loop(ctx)
+	(&node{cfg: &cfg, log: cfg.Log, device: d, resume: tls.NewLRUClientSessionCache(1)}).loop(ctx)
 	group.Wait()
 	return st.close()
 }
@@ -78,7 +83,8 @@ func (n *node) loop(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		if welcomed && time.Since(began) > stable {
+		lasted := welcomed && time.Since(began) > stable
+		if lasted {
 			failures = 0
 		}
 		if errors.Is(err, errSwitch) {
@@ -89,6 +95,9 @@ func (n *node) loop(ctx context.Context) {
 			continue
 		}
 		pause := backoff(failures, err, rand.Float64()) //nolint:gosec // no secret
+		if lasted {
+			pause = max(pause, time.Duration(rand.Float64()*float64(spread))) //nolint:gosec // no secret
+		}
 		failures++
 		n.log.Warn("not connected to the server", "node", n.cfg.Name, "error", n.device.clean(err.Error()), "next", pause.Round(time.Millisecond))
 		wait(ctx, pause)

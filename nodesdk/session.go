@@ -63,7 +63,7 @@ func (n *node) connect(ctx context.Context) (welcomed bool, err error) {
 	defer cancel()
 	transport := &http.Transport{
 		DialContext:     n.cfg.Dial,
-		TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS13, RootCAs: n.cfg.RootCAs, NextProtos: []string{"http/1.1"}},
+		TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS13, RootCAs: n.cfg.RootCAs, NextProtos: []string{"http/1.1"}, ClientSessionCache: n.resume},
 	}
 	defer transport.CloseIdleConnections()
 	conn, resp, err := websocket.Dial(dialCtx, target, &websocket.DialOptions{
