@@ -153,6 +153,9 @@ func (p *plant) episode(node, id, kind string) drift.EpisodeDetail {
 	var found drift.EpisodeDetail
 	testkit.Eventually(p.t, fmt.Sprintf("%s of %s on node %s", kind, id, node), func() bool {
 		all, err := p.client.Drift(context.Background(), operator.DriftQuery{Node: node, Drift: kind})
+		if err != nil {
+			return false
+		}
 		for _, e := range all {
 			if e.ObjectID == id && !e.Decided {
 				found, err = p.client.Episode(context.Background(), e.ID)
