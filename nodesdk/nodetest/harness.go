@@ -57,7 +57,7 @@ type Device struct {
 
 // patience is how long a case waits for what comes at once. Where nothing may come, the
 // cases ask for something else that comes after it.
-const patience = time.Minute
+const patience = 4 * time.Minute
 
 // unknown is the member that no device knows.
 const unknown = "steadyUnknownField"
