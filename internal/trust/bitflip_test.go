@@ -151,8 +151,9 @@ func signedDraft(v Verifier, raw []byte) error {
 
 // elsewhere names the tests that flip the types which this package does not read.
 var elsewhere = map[string]string{
-	"steady/token/v1":    "../identity/token_flip_test.go TestEverySingleBitFlipOfATokenIsRefused",
-	"steady/controls/v1": "../release/controls_flip_test.go TestEverySingleBitFlipOfControlsIsRefused",
+	"steady/token/v1":      "../identity/token_flip_test.go TestEverySingleBitFlipOfATokenIsRefused",
+	"steady/node-token/v1": "../identity/token_flip_test.go TestEverySingleBitFlipOfANodeTokenIsRefused",
+	"steady/controls/v1":   "../release/controls_flip_test.go TestEverySingleBitFlipOfControlsIsRefused",
 }
 
 // TestEveryTypeIsFlipped finds every type of document that the module declares:
