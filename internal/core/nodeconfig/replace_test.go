@@ -1,26 +1,9 @@
 package nodeconfig
 
 import (
-	"bytes"
 	"strings"
 	"testing"
 )
-
-// FuzzDecode: what is read is written in one form, which is read as the same.
-func FuzzDecode(f *testing.F) {
-	f.Add([]byte(`{"b":[1.0,{"x":null}],"a":"\u0000"}`))
-	f.Fuzz(func(t *testing.T, raw []byte) {
-		v, err := Decode(raw)
-		if err != nil {
-			return
-		}
-		once := encode(v)
-		again, err := Decode(once)
-		if err != nil || !bytes.Equal(encode(again), once) {
-			t.Fatalf("%s is read, and written as %s: %v", raw, once, err)
-		}
-	})
-}
 
 // TestReplace: values are found in maps and in both kinds of lists, references as a whole.
 func TestReplace(t *testing.T) {
