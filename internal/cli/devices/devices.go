@@ -13,6 +13,7 @@ import (
 
 	"github.com/steadyfleet/steady/internal/api/operator"
 	"github.com/steadyfleet/steady/internal/cli/command"
+	"github.com/steadyfleet/steady/internal/cli/term"
 	"github.com/steadyfleet/steady/internal/core/drift"
 	"github.com/steadyfleet/steady/internal/core/nodeconfig"
 	"github.com/steadyfleet/steady/internal/core/prose"
@@ -111,14 +112,14 @@ func (a verbs) nodeShow() *cobra.Command {
 func (a verbs) showNode(n drift.NodeDetail) error {
 	a.Printf("Node %s is %s", n.Name, n.Status)
 	if n.Why != "" {
-		a.Printf(": %s", n.Why)
+		a.Printf(": %s", term.Printable(n.Why))
 	}
 	a.Printf("\n")
 	if n.Driver != "" {
-		a.Printf("Driver %s, %s; registered %s, compared %s, %s on it\n", n.Driver, n.Version, prose.Ago(n.Registered, a.Wall()), prose.Ago(n.ComparedAt, a.Wall()), prose.Count(n.Reported, "object"))
+		a.Printf("Driver %s, %s; registered %s, compared %s, %s on it\n", term.Printable(n.Driver), term.Printable(n.Version), prose.Ago(n.Registered, a.Wall()), prose.Ago(n.ComparedAt, a.Wall()), prose.Count(n.Reported, "object"))
 	}
 	if n.Problem != "" {
-		a.Printf("Its last report or connection was refused: %s; steady events --about node/%s shows why\n", n.Problem, n.Name)
+		a.Printf("Its last report or connection was refused: %s; steady events --about node/%s shows why\n", term.Printable(n.Problem), n.Name)
 	}
 	if n.Paused != nil {
 		a.Printf("Nothing is pushed. Next: steady node resume %s --push pushes again what it lost; steady node resume %[1]s reports it as drift\n", n.Name)

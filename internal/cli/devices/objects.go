@@ -17,6 +17,7 @@ import (
 	"github.com/steadyfleet/steady/internal/api/operator"
 	"github.com/steadyfleet/steady/internal/cli/command"
 	"github.com/steadyfleet/steady/internal/cli/exit"
+	"github.com/steadyfleet/steady/internal/cli/term"
 	"github.com/steadyfleet/steady/internal/core/drift"
 	"github.com/steadyfleet/steady/internal/core/nodeconfig"
 	"github.com/steadyfleet/steady/internal/core/prose"
@@ -105,7 +106,7 @@ func (a objects) show() *cobra.Command {
 			for _, role := range slices.Sorted(maps.Keys(x.Values)) {
 				parts = append(parts, role+" has "+x.Values[role])
 			}
-			a.Printf("Its legs do not agree on %s: %s\n", x.Field, strings.Join(parts, ", "))
+			a.Printf("Its legs do not agree on %s: %s\n", term.Printable(x.Field), term.Printable(strings.Join(parts, ", ")))
 		}
 		text, err := writeDefinition(o.Definition)
 		if err == nil {
@@ -272,16 +273,16 @@ func (a objects) preview(name string, p operator.ObjectPreview) error {
 			a.Printf("\n")
 		}
 		for _, f := range l.Fields {
-			a.Printf("  %s: %s -> %s\n", f.Field, valueOf(f.Actual), valueOf(f.Desired))
+			a.Printf("  %s: %s -> %s\n", term.Printable(f.Field), valueOf(f.Actual), valueOf(f.Desired))
 		}
 		for _, p := range l.Problems {
-			a.Printf("  REFUSED by the device: %s\n", strings.TrimPrefix(p.Field+": "+p.Message, ": "))
+			a.Printf("  REFUSED by the device: %s\n", term.Printable(strings.TrimPrefix(p.Field+": "+p.Message, ": ")))
 		}
 		if l.Checked && len(l.Problems) == 0 {
 			a.Printf("  the device would accept it\n")
 		}
 		if l.Wait != nil {
-			a.Printf("  waits: %s\n", l.Wait.Message)
+			a.Printf("  waits: %s\n", term.Printable(l.Wait.Message))
 		}
 	}
 	a.Printf("Nothing was changed: without --dry-run, %s %s is set\n", a.kind, name)
