@@ -1,4 +1,4 @@
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Group, StateCount } from "../api";
 import { go } from "../router";
 import { type Tone, toneOf } from "../words";
@@ -22,10 +22,11 @@ export function Cells({ fleet }: { fleet: Drawn }) {
     watch.observe(canvas.current!.parentElement!);
     return () => watch.disconnect();
   }, []);
-  const grid = layout(fleet.groups, width);
+  const grid = useMemo(() => layout(fleet.groups, width), [fleet.groups, width]);
+  const drawn = useRef<Picture | undefined>(undefined);
   useEffect(() => {
-    if (width > 0) draw(canvas.current!, fleet, grid, width, at);
-  }, [fleet.cells, fleet.groups, width, at]);
+    if (width > 0) drawn.current = draw(canvas.current!, fleet, grid, at, drawn.current);
+  }, [fleet.cells, grid, at]);
   const stateOf = (i: number) => fleet.legend.find((l) => l.code === fleet.cells[i])?.state ?? "";
   const under = (e: MouseEvent) => grid.at(e.offsetX, e.offsetY);
   const key = (e: KeyboardEvent) => {
@@ -48,11 +49,22 @@ export function Cells({ fleet }: { fleet: Drawn }) {
 
 interface Grid {
   size: number; // of a cell, in CSS pixels
+  side: number; // of what is drawn in it
+  left: number; // of the first column, behind the names of groups
+  width: number;
   columns: number;
   height: number;
   rows: number[]; // the first row of each group
   groups: Group[];
   at: (x: number, y: number) => number;
+}
+
+// Picture is what a canvas shows: where nothing but cells changed, only those are drawn again.
+interface Picture {
+  grid: Grid;
+  cells: string;
+  marked: number;
+  look: string; // colours, font and pixel ratio
 }
 
 const gap = 6; // between groups
@@ -88,38 +100,46 @@ function layout(groups: Group[], whole: number): Grid {
     }
     return -1;
   };
-  return { size, columns, height: all * size + Math.max(0, groups.length - 1) * gap, rows, groups, at };
+  const side = size > 5 ? size - 2 : size - 1;
+  return { size, side, left, width: whole, columns, height: Math.max(1, all * size + Math.max(0, groups.length - 1) * gap), rows, groups, at };
 }
 
-function draw(canvas: HTMLCanvasElement, fleet: Drawn, grid: Grid, width: number, marked: number) {
+function draw(canvas: HTMLCanvasElement, fleet: Drawn, grid: Grid, marked: number, was?: Picture): Picture {
   const ratio = devicePixelRatio || 1;
-  canvas.width = width * ratio;
-  canvas.height = Math.max(1, grid.height) * ratio;
-  canvas.style.height = `${Math.max(1, grid.height)}px`;
-  const c = canvas.getContext("2d")!;
-  c.scale(ratio, ratio);
   const style = getComputedStyle(canvas);
   const colours = new Map(fleet.legend.map((l) => [l.code, { tone: toneOf(l.state), colour: style.getPropertyValue(`--${toneOf(l.state)}`) }]));
-  const side = grid.size > 5 ? grid.size - 2 : grid.size - 1;
-  const left = margin(width);
-  c.font = `12px ${style.fontFamily}`;
-  c.textBaseline = "top";
+  const look = JSON.stringify([ratio, style.color, style.fontFamily, ...colours]);
+  const cellsOnly = was?.grid === grid && was.look === look && was.marked < 0 && marked < 0;
+  const c = canvas.getContext("2d")!;
+  if (!cellsOnly) {
+    canvas.width = grid.width * ratio;
+    canvas.height = grid.height * ratio;
+    canvas.style.height = `${grid.height}px`;
+    c.scale(ratio, ratio);
+    c.font = `12px ${style.fontFamily}`;
+    c.textBaseline = "top";
+  }
   grid.groups.forEach((g, n) => {
+    const top = grid.rows[n]! * grid.size + n * gap;
     c.fillStyle = style.color;
-    if (left > 0) c.fillText(`${g.channel || "no channel"} ${g.wave}`, 0, grid.rows[n]! * grid.size + n * gap, left - 8);
+    if (grid.left > 0 && !cellsOnly) c.fillText(`${g.channel || "no channel"} ${g.wave}`, 0, top, grid.left - 8);
     for (let i = 0; i < g.count; i++) {
-      const x = left + (i % grid.columns) * grid.size;
-      const y = (grid.rows[n]! + Math.floor(i / grid.columns)) * grid.size + n * gap;
-      const cell = colours.get(fleet.cells[g.first + i]!);
+      const code = fleet.cells[g.first + i]!;
+      if (cellsOnly && code === was.cells[g.first + i]) continue;
+      const x = grid.left + (i % grid.columns) * grid.size;
+      const y = top + Math.floor(i / grid.columns) * grid.size;
+      if (cellsOnly) c.clearRect(x - 1, y - 1, grid.side + 2, grid.side + 2);
+      const cell = colours.get(code);
       c.fillStyle = cell?.colour ?? style.color;
-      shape(c, cell?.tone ?? "none", x, y, side);
+      shape(c, cell?.tone ?? "none", x, y, grid.side);
       if (g.first + i === marked) {
         c.strokeStyle = style.color;
         c.lineWidth = 2;
-        c.strokeRect(x - 1, y - 1, side + 2, side + 2);
+        c.strokeRect(x - 1, y - 1, grid.side + 2, grid.side + 2);
       }
     }
   });
+  return { grid, cells: fleet.cells, marked, look };
 }
 
 // shape tells states apart without colour: whole for what is well, hollow for what waits
