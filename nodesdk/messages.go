@@ -101,6 +101,9 @@ func framed(domain string, parts ...[]byte) []byte {
 type Welcome struct {
 	Session uint64 `json:"session"`
 	Term    uint64 `json:"term"`
+	// ReconnectWithin is in milliseconds: when the connection ends, all nodes of the server may have
+	// lost theirs, and each comes back at a random instant of that time.
+	ReconnectWithin int64 `json:"reconnectWithin,omitempty"`
 }
 
 // Refused says why there is no session.

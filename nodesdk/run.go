@@ -25,9 +25,8 @@ const (
 	finalMost  = 30 * time.Minute
 	// A session of this length begins the backoff anew.
 	stable = 30 * time.Second
-	// After such a session the nodes of a server, which all lost theirs at once, come back
-	// spread over this time.
-	spread = 15 * time.Second
+	// The most of Welcome.ReconnectWithin.
+	reconnectMost = 5 * time.Minute
 	// Between the announcement of a key and its first use, doubled when it was refused.
 	switchLeast = time.Second
 	switchMost  = 10 * time.Minute
@@ -41,9 +40,10 @@ type node struct {
 	resume tls.ClientSessionCache // spares both ends the certificate where the server remembers
 	// The key that the hello offered, and whether the server refused the next one; of the
 	// one goroutine that connects.
-	offered     []byte
-	nextRefused bool
-	switchAfter time.Duration
+	offered         []byte
+	nextRefused     bool
+	switchAfter     time.Duration
+	reconnectWithin time.Duration // as the last welcome has it
 }
 
 // errSwitch ends a session so that the next one has the next key.
@@ -83,8 +83,7 @@ func (n *node) loop(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		lasted := welcomed && time.Since(began) > stable
-		if lasted {
+		if welcomed && time.Since(began) > stable {
 			failures = 0
 		}
 		if errors.Is(err, errSwitch) {
@@ -95,8 +94,8 @@ func (n *node) loop(ctx context.Context) {
 			continue
 		}
 		pause := backoff(failures, err, rand.Float64()) //nolint:gosec // no secret
-		if lasted {
-			pause = max(pause, time.Duration(rand.Float64()*float64(spread))) //nolint:gosec // no secret
+		if welcomed {
+			pause = max(pause, time.Duration(rand.Float64()*float64(n.reconnectWithin))) //nolint:gosec // no secret
 		}
 		failures++
 		n.log.Warn("not connected to the server", "node", n.cfg.Name, "error", n.device.clean(err.Error()), "next", pause.Round(time.Millisecond))

@@ -168,6 +168,7 @@ func (n *node) hello(c *Challenge, exporter []byte) *Hello {
 // welcomed makes durable what a welcome says: the node is registered, with the key that it
 // offered.
 func (n *node) welcomed(w *Welcome) error {
+	n.reconnectWithin = min(time.Duration(max(w.ReconnectWithin, 0))*time.Millisecond, reconnectMost)
 	d := n.device
 	d.mu.Lock()
 	defer d.mu.Unlock()

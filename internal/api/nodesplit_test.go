@@ -105,6 +105,12 @@ func (r *remote) Term() (term uint64) {
 	return term
 }
 
+func (r *remote) Nodes() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.state.Nodes)
+}
+
 func (r *remote) ask(method string, in any) (uint64, error) {
 	var out Decision
 	if err := r.call.Call("decider."+method, in, &out); err != nil {

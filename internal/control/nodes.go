@@ -91,6 +91,13 @@ func (c *Control) NodeWork(name string) (drift.Work, <-chan struct{}) {
 // Term is the term that the server leads under.
 func (c *Control) Term() uint64 { return c.Head().Term }
 
+// Nodes is how many nodes the server knows, with those that were retired.
+func (c *Control) Nodes() int {
+	c.nodes.mu.Lock()
+	defer c.nodes.mu.Unlock()
+	return len(c.nodes.m)
+}
+
 // decideNodes has the fold of nodes decide, and returns when that is durable. Its refusals are
 // *drift.Refusal.
 func (c *Control) decideNodes(ctx context.Context, lane chan *input, weight int, decide func(*drift.State, clock.Instant) ([]event.OfNodes, error)) error {

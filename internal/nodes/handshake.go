@@ -67,7 +67,8 @@ func (h *Hub) welcome(l *link, exporter []byte) error {
 		return err
 	}
 	l.conn.SetReadLimit(nodesdk.MaxFromNode)
-	if err := l.write(ctx, &nodesdk.Message{Type: nodesdk.TypeWelcome, Welcome: &nodesdk.Welcome{Session: l.session, Term: h.server.Term()}}); err != nil {
+	w := nodesdk.Welcome{Session: l.session, Term: h.server.Term(), ReconnectWithin: h.limits.reconnectWithin(h.server.Nodes()).Milliseconds()}
+	if err := l.write(ctx, &nodesdk.Message{Type: nodesdk.TypeWelcome, Welcome: &w}); err != nil {
 		l.end(err)
 		return err
 	}

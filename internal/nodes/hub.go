@@ -9,7 +9,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"math/rand/v2"
+	"math"
 	"net/http"
 	"strconv"
 	"sync"
@@ -31,6 +31,8 @@ type Server interface {
 	// Fleet is the name of the fleet, Term what the server leads under.
 	Fleet() string
 	Term() uint64
+	// Nodes is how many nodes there are, connected or not.
+	Nodes() int
 	// RegisterNode lets a node have a key by a token, or does nothing where it has it already.
 	RegisterNode(ctx context.Context, node string, key, token []byte) error
 	// ConnectNode begins a session, ReportNode returns when what was reported is durable.
@@ -47,6 +49,11 @@ type Limits struct {
 	// Pace is how many may begin in a second, 100, after a few at once: when all nodes come back,
 	// hosts and operators are served meanwhile.
 	Pace int
+	// Reconnect is how many come back in a second after all connections ended at once, 50, where
+	// that takes no longer than ReconnectWithin, 45 s. As many are logged as disconnected in a
+	// second, after a few at once; one that is back by then is not.
+	Reconnect       int
+	ReconnectWithin time.Duration
 	// Handshake is how long one may take, 10 s. Others wait for 5 s for their turn.
 	Handshake time.Duration
 	// Push, Snapshot and Validate are how long a node may take to answer: 60, 30 and 30 s.
@@ -67,7 +74,7 @@ type Limits struct {
 // WithDefaults fills in what is zero.
 func (l Limits) WithDefaults() Limits {
 	l.Connections, l.Handshakes = cmp.Or(l.Connections, 20_000), cmp.Or(l.Handshakes, 256)
-	l.Pace = cmp.Or(l.Pace, 100)
+	l.Pace, l.Reconnect, l.ReconnectWithin = cmp.Or(l.Pace, 100), cmp.Or(l.Reconnect, 50), cmp.Or(l.ReconnectWithin, 45*time.Second)
 	l.Handshake = cmp.Or(l.Handshake, 10*time.Second)
 	l.Push, l.Snapshot, l.Validate = cmp.Or(l.Push, time.Minute), cmp.Or(l.Snapshot, 30*time.Second), cmp.Or(l.Validate, 30*time.Second)
 	l.Write, l.Frame, l.Ping = cmp.Or(l.Write, 30*time.Second), cmp.Or(l.Frame, 20*time.Second), cmp.Or(l.Ping, 20*time.Second)
@@ -92,11 +99,11 @@ type Hub struct {
 	open sync.WaitGroup
 
 	handshakes, large, submissions chan struct{}
+	begins, retries, ends          pace // of connections
 
 	mu          sync.Mutex
 	closed      bool
 	connections int
-	next        time.Time // when one more may begin
 	links       map[string]*link
 	shares      map[string]*server.RateBucket // of what a node may have logged
 }
@@ -195,28 +202,9 @@ func (h *Hub) accept(w http.ResponseWriter, r *http.Request, exporter []byte) (l
 	return l, nil
 }
 
-// atOnce is how many connections may begin at once when few did before.
-const atOnce = 50
-
-// slot is how long a connection has to wait for its turn, which is its own then; false where
-// that is too long.
-func (h *Hub) slot() (wait time.Duration, ok bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	each, now := time.Second/time.Duration(h.limits.Pace), time.Now()
-	if since := now.Add(-atOnce * each); h.next.Before(since) {
-		h.next = since
-	}
-	if wait = h.next.Sub(now); wait > turnWithin {
-		return 0, false
-	}
-	h.next = h.next.Add(each)
-	return max(wait, 0), true
-}
-
 // turn waits for a place among the handshakes.
 func (h *Hub) turn(ctx context.Context) bool {
-	wait, ok := h.slot()
+	wait, ok := h.begins.turn(h.limits.Pace, turnWithin)
 	if !ok {
 		return false
 	}
@@ -240,10 +228,11 @@ func (h *Hub) turn(ctx context.Context) bool {
 	return false
 }
 
-// busy asks a node to come later, each at another time.
+// busy asks a node to come later: each at a turn of its own, when there is room for it.
 func (h *Hub) busy(w http.ResponseWriter, why string) {
 	h.metrics.refused.WithLabelValues(nodesdk.CodeUnavailable).Inc()
-	w.Header().Set("Retry-After", strconv.Itoa(2+rand.IntN(15)))
+	wait, _ := h.retries.turn(h.limits.Pace, math.MaxInt64)
+	w.Header().Set("Retry-After", strconv.Itoa(2+int(wait/time.Second)))
 	http.Error(w, why, http.StatusServiceUnavailable)
 }
 

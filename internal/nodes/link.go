@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -114,6 +115,17 @@ func (l *link) end(cause error) {
 	l.h.log.Info("the connection of a node ended", "node", l.node, "session", l.session, "reason", line(cause.Error()))
 	if errors.Is(cause, errReplaced) || errors.Is(cause, errEnded) || errors.Is(cause, errStopping) {
 		return // it knows, or will know at its next start
+	}
+	wait, _ := l.h.ends.turn(l.h.limits.Reconnect, math.MaxInt64)
+	t := time.NewTimer(wait)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-l.h.ctx.Done():
+		return
+	}
+	if younger := l.h.link(l.node); younger != nil && younger.session > l.session {
+		return
 	}
 	in := drift.Disconnected{Node: l.node, Session: l.session, Reason: reason(cause)}
 	if err := l.h.retry(l.h.ctx, func(ctx context.Context) error { return l.h.server.ReportNode(ctx, in) }); err != nil {

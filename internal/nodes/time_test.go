@@ -44,6 +44,7 @@ type fold struct {
 
 func (f *fold) Fleet() string { return "acme" }
 func (f *fold) Term() uint64  { return 1 }
+func (f *fold) Nodes() int    { return 1 }
 
 func (f *fold) RegisterNode(ctx context.Context, node string, key, token []byte) error {
 	return f.ReportNode(ctx, drift.Registered{Node: node, Event: event.NodeRegistered{OnNode: event.OnNode{Node: node}, Key: key, Token: string(token)}})

@@ -1,0 +1,36 @@
+package nodes
+
+import (
+	"sync"
+	"time"
+)
+
+// atOnce is how many turns there are at once when few were taken before.
+const atOnce = 50
+
+// pace gives turns one after the other.
+type pace struct {
+	mu   sync.Mutex
+	next time.Time
+}
+
+// turn takes a turn, and returns how long to wait for it. Where that is longer than most, none is
+// taken, and ok is false.
+func (p *pace) turn(perSecond int, most time.Duration) (wait time.Duration, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	each, now := time.Second/time.Duration(perSecond), time.Now()
+	if since := now.Add(-atOnce * each); p.next.Before(since) {
+		p.next = since
+	}
+	if wait = p.next.Sub(now); wait > most {
+		return 0, false
+	}
+	p.next = p.next.Add(each)
+	return max(wait, 0), true
+}
+
+// reconnectWithin is over how long so many nodes come back that lost their connections at once.
+func (l Limits) reconnectWithin(nodes int) time.Duration {
+	return min(time.Duration(nodes)*time.Second/time.Duration(l.Reconnect), l.ReconnectWithin)
+}
