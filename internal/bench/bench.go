@@ -253,11 +253,8 @@ func (b *bench) changes() error {
 	b.report.First = m
 	for range b.o.Rounds {
 		for _, policy := range []bool{false, true} {
-			c, err := b.fleet.release(policy)
+			c, err := b.next(policy)
 			if err != nil {
-				return err
-			}
-			if err := b.compared(); err != nil {
 				return err
 			}
 			m, err := b.measure(c)
@@ -283,13 +280,14 @@ func (b *bench) changes() error {
 	return nil
 }
 
-// compared has a change begin as those that it is compared with do: with nothing left to read for
-// the running audit.
-func (b *bench) compared() error {
-	if b.o.Viewers == 0 && !b.o.Forecasts && b.o.Nodes == 0 {
-		return nil
+// next makes a change. Where it is compared with changes beside which something else goes on, all
+// of them begin with nothing left to read for the running audit.
+func (b *bench) next(policy bool) (change, error) {
+	c, err := b.fleet.release(policy)
+	if err != nil || b.o.Viewers == 0 && !b.o.Forecasts && b.o.Nodes == 0 {
+		return c, err
 	}
-	return b.settle(0)
+	return c, b.settle(0)
 }
 
 // measure pushes a change and waits until the log says that its rollout is

@@ -31,11 +31,8 @@ func (b *bench) forecast() error {
 	if !b.o.Forecasts {
 		return nil
 	}
-	c, err := b.fleet.release(false)
+	c, err := b.next(false)
 	if err != nil {
-		return err
-	}
-	if err := b.compared(); err != nil {
 		return err
 	}
 	r := b.report.Forecast

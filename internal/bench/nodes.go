@@ -12,10 +12,8 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"os/exec"
 	"path/filepath"
 	"sync"
-	"syscall"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -23,7 +21,6 @@ import (
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/nodeconfig"
 	"github.com/steadyfleet/steady/internal/identity"
-	"github.com/steadyfleet/steady/internal/sandbox"
 	"github.com/steadyfleet/steady/internal/trust"
 	"github.com/steadyfleet/steady/nodesdk"
 )
@@ -104,9 +101,7 @@ type nodesConfig struct {
 	Tokens      map[string][]byte // by node
 }
 
-// nodes has every node register, and waits until all were compared. The nodes are a process of
-// their own of the lowest priority: they stand for as many computers, which take nothing of
-// what server and hosts have.
+// nodes has every node register, and waits until all were compared.
 func (b *bench) nodes(enrol trust.Signer) error {
 	if b.o.Nodes == 0 {
 		return nil
@@ -128,9 +123,11 @@ func (b *bench) nodes(enrol trust.Signer) error {
 	b.report.Storm = &Storm{Nodes: b.o.Nodes}
 	b.progress("registering %d nodes at once", b.o.Nodes)
 	began := time.Now()
-	if err := b.startNodes(cfg); err != nil {
+	h, err := b.help("nodes", cfg)
+	if err != nil {
 		return err
 	}
+	b.cut = func() error { return h.tell(struct{}{}) }
 	if b.report.Storm.Registered, err = b.reconciled(began); err != nil {
 		return err
 	}
@@ -141,28 +138,6 @@ func (b *bench) nodes(enrol trust.Signer) error {
 	b.report.Storm.NodeKiB = float64(after.rss-before.rss) / 1024 / float64(b.o.Nodes)
 	b.progress("registered and compared in %.2f s, %.1f KiB each at rest", b.report.Storm.Registered, b.report.Storm.NodeKiB)
 	return err
-}
-
-// leastPriority is the lowest nice value.
-const leastPriority = 19
-
-// startNodes starts the process of the nodes, which ends with the run.
-func (b *bench) startNodes(cfg nodesConfig) error {
-	cmd := exec.Command(b.o.Exe, "bench", "nodes")
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		return err
-	}
-	p, err := sandbox.Start("the nodes", filepath.Join(b.dir, "nodes.log"), cmd)
-	if err != nil {
-		return err
-	}
-	b.crowd.group.Go(func() {
-		<-b.ctx.Done()
-		p.Stop(stopIn)
-	})
-	b.cut = func() error { _, err := io.WriteString(in, "\n"); return err }
-	return errors.Join(syscall.Setpriority(syscall.PRIO_PGRP, p.PID(), leastPriority), json.NewEncoder(in).Encode(cfg))
 }
 
 // RunNodes is the process of the nodes of a benchmark: it reads what it is told, and goes on until
@@ -191,7 +166,7 @@ func RunNodes(ctx context.Context, in io.Reader) error {
 	}
 	go func() { // it ends with the process
 		for {
-			if _, err := lines.ReadByte(); err != nil {
+			if _, err := lines.ReadString('\n'); err != nil {
 				return
 			}
 			s.cut()
@@ -236,11 +211,8 @@ func (b *bench) storm() error {
 	if b.o.Nodes == 0 {
 		return nil
 	}
-	c, err := b.fleet.release(false)
+	c, err := b.next(false)
 	if err != nil {
-		return err
-	}
-	if err := b.compared(); err != nil {
 		return err
 	}
 	type back struct {

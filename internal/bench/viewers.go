@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/steadyfleet/steady/internal/api/operator"
 )
 
@@ -34,77 +36,94 @@ type Viewed struct {
 	Bytes  float64 `json:"bytesPerSecond"`
 }
 
+// viewersConfig is what the process of the viewers is told first. It answers once each
+// viewer shows the fleet; then it is told the last record of a change, and answers once each
+// shows that.
+type viewersConfig struct {
+	Viewers    int
+	URL, Token string
+	CA         []byte
+}
+
+// shown is what all viewers were sent since the answer before.
+type shown struct{ Frames, Bytes int64 }
+
 // viewers are open streams, each on a connection of its own. What they are sent is counted and
 // not looked at: a browser does that elsewhere.
 type viewers struct {
 	frames, bytes atomic.Int64
-	shown         []atomic.Uint64 // the record that each shows
-	stop          func() error
+	first         chan struct{}   // one for each that shows the fleet
+	shows         []atomic.Uint64 // the record that each shows
 }
 
-// look opens the streams of so many viewers, and returns once each shows the fleet.
-func (b *bench) look(n int) (*viewers, error) {
-	ctx, cancel := context.WithCancel(b.ctx)
-	v := &viewers{shown: make([]atomic.Uint64, n)}
-	var all sync.WaitGroup
-	ended, shown := make(chan error, n), make(chan struct{}, n)
-	v.stop = func() error {
-		cancel()
-		all.Wait()
-		close(ended)
-		for err := range ended {
-			if !errors.Is(err, context.Canceled) {
-				return fmt.Errorf("a viewer's stream ended: %w", err)
-			}
+// RunViewers is the process of the viewers of a benchmark, for one change.
+func RunViewers(ctx context.Context, in io.Reader, out io.Writer) error {
+	var cfg viewersConfig
+	lines := json.NewDecoder(in)
+	if err := lines.Decode(&cfg); err != nil {
+		return err
+	}
+	if err := files(cfg.Viewers); err != nil {
+		return err
+	}
+	v := &viewers{first: make(chan struct{}, cfg.Viewers), shows: make([]atomic.Uint64, cfg.Viewers)}
+	group, ctx := errgroup.WithContext(ctx)
+	ctx, cancel := context.WithCancel(ctx)
+	for i := range cfg.Viewers {
+		group.Go(func() error { return v.look(ctx, cfg, i) })
+	}
+	err := v.answer(ctx, lines, json.NewEncoder(out))
+	cancel()
+	if looked := group.Wait(); !errors.Is(looked, context.Canceled) {
+		err = errors.Join(looked, err)
+	}
+	return err
+}
+
+func (v *viewers) look(ctx context.Context, cfg viewersConfig, i int) error {
+	c, err := operator.NewClient(operator.Options{URL: cfg.URL, Token: cfg.Token, ServerCA: cfg.CA})
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	began := sync.OnceFunc(func() { v.first <- struct{}{} })
+	err = c.Live(ctx, viewed, func(e operator.LiveEvent) error {
+		v.bytes.Add(int64(len(e.Data)))
+		switch e.Type {
+		case operator.EventTopic:
+			v.frames.Add(1)
+			began()
+		case operator.EventBeat:
+			var beat operator.Beat
+			err := json.Unmarshal(e.Data, &beat)
+			v.shows[i].Store(beat.Seq)
+			return err
 		}
 		return nil
-	}
-	for i := range n {
-		c, err := operator.NewClient(b.server.options)
-		if err != nil {
-			return nil, errors.Join(err, v.stop())
-		}
-		all.Go(func() {
-			defer c.Close()
-			began := sync.OnceFunc(func() { shown <- struct{}{} })
-			ended <- c.Live(ctx, viewed, func(e operator.LiveEvent) error {
-				v.bytes.Add(int64(len(e.Data)))
-				switch e.Type {
-				case operator.EventTopic:
-					v.frames.Add(1)
-					began()
-				case operator.EventBeat:
-					var beat operator.Beat
-					err := json.Unmarshal(e.Data, &beat)
-					v.shown[i].Store(beat.Seq)
-					return err
-				}
-				return nil
-			})
-		})
-	}
-	limit := time.NewTimer(b.patience())
-	defer limit.Stop()
-	for range n {
-		select {
-		case <-shown:
-		case <-limit.C:
-			return nil, errors.Join(fmt.Errorf("not every viewer was shown the fleet after %s", b.patience()), v.stop())
-		case <-b.ctx.Done():
-			return nil, errors.Join(context.Cause(b.ctx), v.stop())
-		}
-	}
-	return v, nil
+	})
+	return fmt.Errorf("a viewer's stream ended: %w", err)
 }
 
-// show waits until every viewer shows a record.
-func (b *bench) show(v *viewers, seq uint64) error {
-	ctx, cancel := context.WithTimeoutCause(b.ctx, time.Minute, errors.New("a viewer did not show the end of a change within a minute"))
-	defer cancel()
+func (v *viewers) answer(ctx context.Context, lines *json.Decoder, out *json.Encoder) error {
+	for range v.shows {
+		select {
+		case <-v.first:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	before := shown{v.frames.Load(), v.bytes.Load()}
+	if err := out.Encode(before); err != nil {
+		return err
+	}
+	var seq uint64
+	if err := lines.Decode(&seq); err != nil {
+		return err
+	}
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
-	for i := range v.shown {
-		for v.shown[i].Load() < seq {
+	for i := range v.shows {
+		for v.shows[i].Load() < seq {
 			select {
 			case <-tick.C:
 			case <-ctx.Done():
@@ -112,7 +131,7 @@ func (b *bench) show(v *viewers, seq uint64) error {
 			}
 		}
 	}
-	return nil
+	return out.Encode(shown{v.frames.Load() - before.Frames, v.bytes.Load() - before.Bytes})
 }
 
 // viewed measures one more change while viewers look.
@@ -120,32 +139,38 @@ func (b *bench) viewed() error {
 	if b.o.Viewers == 0 {
 		return nil
 	}
-	c, err := b.fleet.release(false)
+	c, err := b.next(false)
 	if err != nil {
 		return err
 	}
-	if err := b.compared(); err != nil {
-		return err
-	}
-	v, err := b.look(b.o.Viewers)
+	o := b.server.options
+	h, err := b.help("viewers", viewersConfig{b.o.Viewers, o.URL, o.Token, o.ServerCA})
 	if err != nil {
 		return err
 	}
-	frames, bytes := v.frames.Load(), v.bytes.Load()
+	defer h.Stop(stopIn)
+	unstuck := time.AfterFunc(b.patience()+time.Minute, func() { h.Stop(0) })
+	defer unstuck.Stop()
+	var sent shown
+	if err := h.answer(&sent); err != nil {
+		return err
+	}
 	m, err := b.measure(c)
-	var s operator.Status
-	if err == nil {
-		s, err = b.server.op.Status(b.ctx)
+	if err != nil {
+		return err
+	}
+	s, err := b.server.op.Status(b.ctx)
+	if err != nil {
+		return err
 	}
 	ended := time.Now()
-	if err == nil {
-		err = b.show(v, s.Seq)
-	}
-	late := time.Since(ended).Seconds()
-	frames, bytes = v.frames.Load()-frames, v.bytes.Load()-bytes
-	if err := errors.Join(err, v.stop()); err != nil {
+	if err := h.tell(s.Seq); err != nil {
 		return err
 	}
+	if err := h.answer(&sent); err != nil {
+		return err
+	}
+	late := time.Since(ended).Seconds()
 	r := b.report.Viewed
 	if r == nil {
 		r = &Viewed{Viewers: b.o.Viewers}
@@ -155,8 +180,8 @@ func (b *bench) viewed() error {
 	rounds := float64(b.o.Rounds) // for the mean of all
 	per := float64(b.o.Viewers) * (m.Seconds + late) * rounds
 	r.ShownSeconds += late / rounds
-	r.Frames += float64(frames) / per
-	r.Bytes += float64(bytes) / per
+	r.Frames += float64(sent.Frames) / per
+	r.Bytes += float64(sent.Bytes) / per
 	return nil
 }
 

@@ -256,6 +256,12 @@ beside what Steady aims for. They do not carry from one machine to another.`,
 	f.DurationVar(&o.Idle, "idle", 10*time.Second, "how long to watch the fleet at rest; 60s is one cycle of long-polls")
 	f.BoolVar(&o.Verify, "verify", false, "have the simulated hosts check every signature, as real ones do")
 	f.StringVar(&o.Dir, "keep-dir", "", "new folder for all that the run makes, which is kept")
+	viewers := &cobra.Command{
+		Use: "viewers", Hidden: true, Args: cobra.NoArgs,
+		Short:   "Be the tabs of the web UI that follow a benchmark",
+		Example: "  steady bench viewers < viewers.json",
+		RunE:    func(cmd *cobra.Command, _ []string) error { return bench.RunViewers(cmd.Context(), a.In, a.Out) },
+	}
 	nodes := &cobra.Command{
 		Use: "nodes", Hidden: true, Args: cobra.NoArgs,
 		Short:   "Be the nodes that a benchmark has connected",
@@ -268,6 +274,6 @@ beside what Steady aims for. They do not carry from one machine to another.`,
 		Example: "  steady bench floor /tmp/steady-bench-1/floor",
 		RunE:    func(cmd *cobra.Command, args []string) error { return bench.ServeBare(cmd.Context(), args[0], a.Out) },
 	}
-	cmd.AddCommand(floor, nodes)
+	cmd.AddCommand(floor, nodes, viewers)
 	return a.PrintsData(cmd)
 }
