@@ -45,7 +45,7 @@ func newSite(t *testing.T) *site {
 	s.gw3.write(`{}`)
 	s.untilNode("gw-3", "it is paused", func(n *drift.Node) bool { return n.Paused != nil })
 	gw4 := s.newDevice("gw-4", `{}`)
-	gw4.driver = file.Options{Validate: []string{"/bin/sh", "-c", "echo 'bitrate: 9000 is too much' >&2; exit 1"}}
+	gw4.driver = file.Config{Validate: []string{"/bin/sh", "-c", "echo 'bitrate: 9000 is too much' >&2; exit 1"}}
 	gw4.register()
 	s.set("gw-4", "loud", `{"bitrate": 9000}`)
 	s.untilStatus("loud", drift.Failed)

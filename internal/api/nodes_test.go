@@ -24,7 +24,7 @@ type device struct {
 	name        string
 	path, state string
 	token       []byte
-	driver      file.Options // but for its path
+	driver      file.Config // but for its path
 	collection  nodesdk.Collection
 	stop        func()
 }

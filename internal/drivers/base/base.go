@@ -13,6 +13,11 @@ import (
 	"github.com/steadyfleet/steady/nodesdk"
 )
 
+// List splits an option with several values.
+func List(option string) []string {
+	return strings.FieldsFunc(option, func(r rune) bool { return r == ',' })
+}
+
 // Invalid refuses a field of an object.
 func Invalid(field, format string, args ...any) error {
 	return &nodesdk.InvalidError{Code: "invalid", Problems: []nodesdk.Problem{{Field: field, Message: fmt.Sprintf(format, args...)}}}

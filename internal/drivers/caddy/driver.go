@@ -17,8 +17,8 @@ import (
 	"github.com/steadyfleet/steady/nodesdk"
 )
 
-// Options say where Caddy is.
-type Options struct {
+// Config says where Caddy is.
+type Config struct {
 	// URL of its admin API: http://127.0.0.1:2019 by default, or unix:///path.
 	URL string
 	// Command is Caddy's program, for its dry run: caddy by default. Without it an object is
@@ -44,12 +44,24 @@ var place = []string{"apps", "http", "servers"}
 
 // Driver is a nodesdk.Driver, a Reader, a Redactor and a Validator.
 type Driver struct {
-	o   Options
+	o   Config
 	api *client
 }
 
+// Options of Open, each with what it is for.
+var Options = [][2]string{
+	{"url", "of its admin API, also unix:///path (default: http://127.0.0.1:2019)"},
+	{"command", "Caddy's program, which validates (default: caddy)"},
+}
+
+// Open returns a driver.
+func Open(options map[string]string) (nodesdk.Driver, []nodesdk.Collection, error) {
+	d, err := New(Config{URL: options["url"], Command: options["command"]})
+	return d, Collections, err
+}
+
 // New returns a driver of a Caddy, which need not run yet.
-func New(o Options) (*Driver, error) {
+func New(o Config) (*Driver, error) {
 	if o.URL == "" {
 		o.URL = "http://127.0.0.1:2019"
 	}

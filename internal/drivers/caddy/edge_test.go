@@ -198,7 +198,7 @@ func TestWatchedFile(t *testing.T) {
 
 // TestSecretsAreHidden: canaries in every place of a site where secrets are known to stand.
 func TestSecretsAreHidden(t *testing.T) {
-	d, err := New(Options{})
+	d, err := New(Config{})
 	must(t, err)
 	const places = `{"listen":[":80"],"routes":[{"match":[{"header":{"X-Api-Key":["CANARY"]}}],"handle":[{"handler":"subroute","routes":[{"handle":[` +
 		`{"handler":"authentication","providers":{"http_basic":{"accounts":[{"username":"u","password":"CANARY","salt":"CANARY"}]}}},` +

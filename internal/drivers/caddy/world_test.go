@@ -62,7 +62,7 @@ func (s *server) restart(resume bool) error {
 
 func (s *server) driver() *Driver {
 	s.t.Helper()
-	d, err := New(Options{URL: s.front.URL})
+	d, err := New(Config{URL: s.front.URL})
 	if err != nil {
 		s.t.Fatal(err)
 	}

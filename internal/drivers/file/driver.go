@@ -22,8 +22,8 @@ import (
 	"github.com/steadyfleet/steady/nodesdk"
 )
 
-// Options say which file, and where in it the objects stand.
-type Options struct {
+// Config says which file, and where in it the objects stand.
+type Config struct {
 	Path string
 	// Format is json, yaml or toml; by default what the file's name ends with.
 	Format string
@@ -53,7 +53,7 @@ const (
 
 // Driver is a nodesdk.Driver.
 type Driver struct {
-	o        Options
+	o        Config
 	at       []string
 	format   format
 	own      stamp // of the file as this driver wrote it
@@ -68,7 +68,7 @@ type format interface {
 }
 
 // New returns a driver of a file, which need not be there yet.
-func New(o Options) (*Driver, error) {
+func New(o Config) (*Driver, error) {
 	if o.Format == "" {
 		o.Format = strings.TrimPrefix(filepath.Ext(o.Path), ".")
 	}

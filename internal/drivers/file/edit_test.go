@@ -18,7 +18,7 @@ const (
 	tomlFile = "# head\nversion = 1.50   # odd\n\n[flows.a] # side\nport = 1 # p\nb = 'x'\n\nz = [1,\n 2]\n# about b\n[flows.b]\nport = 2\n\n[flows.b.tls]\nname = 'n'\n\n# tail\n[other]\nx = 0x10\n"
 )
 
-func driver(t *testing.T, name, text string, o Options) *Driver {
+func driver(t *testing.T, name, text string, o Config) *Driver {
 	t.Helper()
 	o.Path = filepath.Join(t.TempDir(), name)
 	if err := os.WriteFile(o.Path, []byte(text), 0o640); err != nil {
@@ -64,7 +64,7 @@ func TestEditsChangeNothingElse(t *testing.T) {
 			"[flows.a] # side\nport = 1 # p\nb = 'x'\n\nz = [1,\n 2]\n"},
 	} {
 		check := func(what, id, config string, want func(got string) bool) {
-			d := driver(t, f.name, f.text, Options{At: "flows"})
+			d := driver(t, f.name, f.text, Config{At: "flows"})
 			if err := do(t, d, id, config); err != nil {
 				t.Errorf("%s: %s: %v", f.name, what, err)
 				return
@@ -86,7 +86,7 @@ func TestEditsChangeNothingElse(t *testing.T) {
 		check("a removal", "a", "", func(got string) bool {
 			return strings.ReplaceAll(got, "\n", "") == strings.ReplaceAll(strings.Replace(f.text, f.removed, "", 1), "\n", "") || f.name == "f.toml" && strings.Contains(got, "[flows.b]") && !strings.Contains(got, "flows.a") && strings.HasSuffix(got, f.text[strings.Index(f.text, "[flows.b]"):])
 		})
-		d := driver(t, f.name, f.text, Options{At: "flows"})
+		d := driver(t, f.name, f.text, Config{At: "flows"})
 		for _, step := range [][2]string{{"a", ""}, {"b", ""}, {"d", `{"port":1}`}, {"d", `{"port":2.5,"n":{"x":["y",{"z":true}]}}`}, {"d", `{"n":{"x":[],"w":"\"#'"}}`}, {"d", ""}, {"a b/c", `{}`}} {
 			if err := do(t, d, step[0], step[1]); err != nil {
 				now, _ := os.ReadFile(d.o.Path)
@@ -105,7 +105,7 @@ func TestLists(t *testing.T) {
 		"f.toml":  "x = 1\n[[l]]\nname = 'a'\np = 1\n[[l]] # b\nname = 'b'\np = 2\n[l.sub]\nz = 1\n[y]\n",
 		"f2.toml": "l = [{ name = 'a', p = 1 }, { name = 'b' }]\n",
 	} {
-		d := driver(t, name, text, Options{At: "l", Identity: "name"})
+		d := driver(t, name, text, Config{At: "l", Identity: "name"})
 		for _, step := range [][2]string{{"c", `{"p":3}`}, {"b", `{"p":4}`}, {"a", ""}, {"a", `{"q":{"r":1}}`}, {"c", ""}, {"b", ""}, {"a", ""}, {"z", `{"p":1}`}} {
 			if err := do(t, d, step[0], step[1]); err != nil {
 				now, _ := os.ReadFile(d.o.Path)
@@ -130,13 +130,13 @@ func TestNeverEmptyByMistake(t *testing.T) {
 		"f.toml": {"", "[flows", "x = 1\n", "[flows.a]\nx = \n", "flows = 1\n", "[flows.a]\nx = inf\n", "[flows.a]\n[flows.a]\n"},
 	} {
 		for _, text := range texts {
-			d := driver(t, name, text, Options{At: "flows"})
+			d := driver(t, name, text, Config{At: "flows"})
 			if s, err := d.Snapshot(t.Context()); err == nil {
 				t.Errorf("%s: %q is read as %+v", name, text, s)
 			}
 		}
 	}
-	d, err := New(Options{Path: filepath.Join(t.TempDir(), "none.json")})
+	d, err := New(Config{Path: filepath.Join(t.TempDir(), "none.json")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,7 +147,7 @@ func TestNeverEmptyByMistake(t *testing.T) {
 
 // TestHandEditIsNeverOverwritten: an edit that comes while the candidate is validated.
 func TestHandEditIsNeverOverwritten(t *testing.T) {
-	d := driver(t, "f.json", jsonFile, Options{At: "flows"})
+	d := driver(t, "f.json", jsonFile, Config{At: "flows"})
 	edited := strings.Replace(jsonFile, `"port": 1`, `"port": 99`, 1)
 	d.o.Validate = []string{"/bin/sh", "-c", "printf '%s' \"$1\" > \"$2\"", "sh", edited, d.o.Path}
 	if err := do(t, d, "a", `{"port":7}`); !errors.Is(err, nodesdk.ErrConflict) {
@@ -161,7 +161,7 @@ func TestHandEditIsNeverOverwritten(t *testing.T) {
 // TestCommands: a candidate that is refused changes nothing, and one that cannot be loaded
 // is taken back.
 func TestCommands(t *testing.T) {
-	d := driver(t, "f.json", jsonFile, Options{At: "flows", Validate: []string{"/bin/sh", "-c", "grep -q 666 {} && echo port 666 is bad && exit 1; true"}})
+	d := driver(t, "f.json", jsonFile, Config{At: "flows", Validate: []string{"/bin/sh", "-c", "grep -q 666 {} && echo port 666 is bad && exit 1; true"}})
 	var invalid *nodesdk.InvalidError
 	if err := do(t, d, "a", `{"port":666}`); !errors.As(err, &invalid) || !strings.Contains(err.Error(), "port 666 is bad") {
 		t.Errorf("it is %v", err)

@@ -32,7 +32,7 @@ func TestConformance(t *testing.T) {
 }
 
 func device(t *testing.T, name, text string) *nodetest.Device {
-	d := driver(t, name, text, Options{At: "flows"})
+	d := driver(t, name, text, Config{At: "flows"})
 	path := d.o.Path
 	return &nodetest.Device{
 		Driver:      d,

@@ -15,8 +15,8 @@ import (
 	"github.com/steadyfleet/steady/nodesdk"
 )
 
-// Options say where Janus is.
-type Options struct {
+// Config says where Janus is.
+type Config struct {
 	// URL of its HTTP API: http://127.0.0.1:8088/janus by default.
 	URL string
 	// ConfigDir is the folder of its configuration files: /etc/janus by default. The driver
@@ -35,7 +35,7 @@ const attempts = 5
 
 // Driver is a nodesdk.Driver, a Reader and a Prober.
 type Driver struct {
-	o    Options
+	o    Config
 	file *configFile
 	api  *client
 	// own is the file when nothing in it was unread by Janus, which wrote or loaded it.
@@ -50,8 +50,20 @@ type Driver struct {
 	media   map[string]map[string]seen // by id and mid
 }
 
+// Options of Open, each with what it is for.
+var Options = [][2]string{
+	{"url", "of its HTTP API (default: http://127.0.0.1:8088/janus)"},
+	{"config-dir", "folder of its configuration files (default: /etc/janus)"},
+}
+
+// Open returns a driver.
+func Open(options map[string]string) (nodesdk.Driver, []nodesdk.Collection, error) {
+	d, err := New(Config{URL: options["url"], ConfigDir: options["config-dir"]})
+	return d, Collections, err
+}
+
 // New returns a driver of a Janus, which need not run yet.
-func New(o Options) (*Driver, error) {
+func New(o Config) (*Driver, error) {
 	if o.URL == "" {
 		o.URL = "http://127.0.0.1:8088/janus"
 	}

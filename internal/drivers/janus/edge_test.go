@@ -264,7 +264,7 @@ func TestProbe(t *testing.T) {
 
 // TestJudgeSilence: a stream that ended is not in effect.
 func TestJudgeSilence(t *testing.T) {
-	d, err := New(Options{})
+	d, err := New(Config{})
 	must(t, err)
 	for _, step := range []struct {
 		age  int

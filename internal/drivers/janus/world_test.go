@@ -80,7 +80,7 @@ func (g *gateway) restart() error {
 
 func (g *gateway) driver() *Driver {
 	g.t.Helper()
-	d, err := New(Options{URL: g.front.URL + "/janus", ConfigDir: g.Dir})
+	d, err := New(Config{URL: g.front.URL + "/janus", ConfigDir: g.Dir})
 	if err != nil {
 		g.t.Fatal(err)
 	}

@@ -44,8 +44,8 @@ func Open(options map[string]string) (nodesdk.Driver, []nodesdk.Collection, erro
 		return nil, nil, err
 	}
 	d := &Driver{api: api, file: options["file"], local: []string{"control-socket"}}
-	for name := range strings.SplitSeq(options["local"], ",") {
-		if name != "" && !slices.Contains(d.local, name) {
+	for _, name := range base.List(options["local"]) {
+		if !slices.Contains(d.local, name) {
 			d.local = append(d.local, name)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"github.com/steadyfleet/steady/internal/drivers/base"
 	"github.com/steadyfleet/steady/nodesdk"
 )
 
@@ -56,15 +57,15 @@ func Open(options map[string]string) (nodesdk.Driver, []nodesdk.Collection, erro
 	if options["key"] != "" {
 		d.keys = strings.Split(options["key"], "+")
 	}
-	c := nodesdk.Collection{Kind: d.kind(), Secrets: list(options["secrets"]), Ignored: list(options["ignored"]), Ports: list(options["ports"])}
-	for _, pair := range list(options["types"]) {
+	c := nodesdk.Collection{Kind: d.kind(), Secrets: base.List(options["secrets"]), Ignored: base.List(options["ignored"]), Ports: base.List(options["ports"])}
+	for _, pair := range base.List(options["types"]) {
 		field, kind, _ := strings.Cut(pair, "=")
 		if !slices.Contains(leafTypes, kind) {
 			return nil, nil, fmt.Errorf("types: %q: expected FIELD= and one of %s", pair, strings.Join(leafTypes, ", "))
 		}
 		d.form.types[field] = kind
 	}
-	for _, pair := range list(options["lists"]) {
+	for _, pair := range base.List(options["lists"]) {
 		field, key, _ := strings.Cut(pair, "=")
 		d.form.lists[field] = key
 		if c.Sets == nil {
@@ -73,10 +74,6 @@ func Open(options map[string]string) (nodesdk.Driver, []nodesdk.Collection, erro
 		c.Sets[field] = key
 	}
 	return d, []nodesdk.Collection{c}, nil
-}
-
-func list(s string) []string {
-	return strings.FieldsFunc(s, func(r rune) bool { return r == ',' })
 }
 
 func (d *Driver) authenticate(options map[string]string) error {

@@ -29,7 +29,10 @@ const (
 // Driver is a nodesdk.Driver.
 type Driver struct{ api *base.HTTP }
 
-// Open returns a driver of the Toxiproxy whose API is at the option url.
+// Options of Open, each with what it is for.
+var Options = [][2]string{{"url", "of its API, as http://127.0.0.1:8474"}}
+
+// Open returns a driver.
 func Open(options map[string]string) (nodesdk.Driver, []nodesdk.Collection, error) {
 	api, err := base.NewHTTP(base.Options{URL: options["url"]})
 	if err != nil {
