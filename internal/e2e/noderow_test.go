@@ -25,6 +25,7 @@ type gear struct {
 	driver  string
 	options []string
 	kind    string
+	only    string                   // the name of its one object; empty where it has several
 	config  func(mark string) string // of the objects a and b, which differ by a mark; see field
 	field   string                   // that has the mark
 	has     func(id string) string   // what the device has, past the driver, empty for none
@@ -41,6 +42,7 @@ var gears = map[string]func(t *testing.T) *gear{
 	"caddy":     caddyGear,
 	"toxiproxy": toxiproxyGear,
 	"netconf":   netconfGear,
+	"kea":       keaGear,
 }
 
 func fileGear(t *testing.T) *gear {
@@ -201,50 +203,93 @@ func toxiproxyGear(t *testing.T) *gear {
 	}
 }
 
-// netconfGear is edited by another session, which writes no file by itself.
+// netconfHand is a person with a session of their own, which writes no file by itself.
+type netconfHand struct {
+	*netconf.Driver
+	t *testing.T
+}
+
+func newNetconfHand(t *testing.T, w *testkit.Netconf) *netconfHand {
+	d, _, err := netconf.Open(w.Options())
+	testkit.Must(t, err)
+	h := &netconfHand{d.(*netconf.Driver), t}
+	t.Cleanup(h.Close)
+	return h
+}
+
+func (h *netconfHand) find(id string) *nodesdk.Item {
+	s, err := h.Snapshot(h.t.Context())
+	for i := range s.Items {
+		if err == nil && s.Items[i].ID == id {
+			return &s.Items[i]
+		}
+	}
+	return nil
+}
+
+// edit has an object be; without a config it goes.
+func (h *netconfHand) edit(id string, config json.RawMessage) {
+	testkit.Eventually(h.t, "another session edits "+id, func() bool { // the device has one lock
+		return h.Apply(h.t.Context(), nodesdk.Op{Number: 1, Kind: nodeconfig.Flow, ID: id, Was: h.find(id), Delete: config == nil, Config: config}) == nil
+	})
+}
+
+// pairs are options as the command has them.
+func pairs(options map[string]string) (out []string) {
+	for _, name := range slices.Sorted(maps.Keys(options)) {
+		out = append(out, name+"="+options[name])
+	}
+	return out
+}
+
 func netconfGear(t *testing.T) *gear {
 	w := testkit.StartNetconf(t)
-	options := w.Options()
-	d, _, err := netconf.Open(options)
-	testkit.Must(t, err)
-	hand := d.(*netconf.Driver)
-	t.Cleanup(hand.Close)
-	find := func(id string) *nodesdk.Item {
-		s, err := hand.Snapshot(t.Context())
-		for i := range s.Items {
-			if err == nil && s.Items[i].ID == id {
-				return &s.Items[i]
-			}
-		}
-		return nil
-	}
-	config := func(mark string) string {
+	hand := newNetconfHand(t, w)
+	config := func(mark string) string { // a port is unique
 		return fmt.Sprintf(`{"port":%d,"auth":{"user":%q}}`, 5000+int(mark[0]), mark)
-	} // a port is unique
-	return &gear{driver: "netconf", options: slices.Collect(func(yield func(string) bool) {
-		for _, k := range slices.Sorted(maps.Keys(options)) {
-			if !yield(k + "=" + options[k]) {
-				return
-			}
-		}
-	}), kind: nodeconfig.Flow, field: "/auth/user", config: config,
+	}
+	return &gear{driver: "netconf", options: pairs(w.Options()), kind: nodeconfig.Flow, field: "/auth/user", config: config,
 		has: func(id string) string {
-			if it := find(id); it != nil {
+			if it := hand.find(id); it != nil {
 				return string(it.Config)
 			}
 			return ""
 		},
 		byAPI: func(id, mark string) {
-			testkit.Eventually(t, "another session edits "+id, func() bool { // the device has one lock
-				op := nodesdk.Op{Number: 1, Kind: nodeconfig.Flow, ID: id, Was: find(id), Delete: mark == ""}
-				if mark != "" {
-					op.Config = json.RawMessage(config(mark))
-				}
-				return hand.Apply(t.Context(), op) == nil
-			})
+			if mark == "" {
+				hand.edit(id, nil)
+				return
+			}
+			hand.edit(id, json.RawMessage(config(mark)))
 		},
 		restart:      func() { w.Restart(false) },
 		restartEmpty: func() { w.Restart(true) },
+	}
+}
+
+// keaGear has one document.
+func keaGear(t *testing.T) *gear {
+	k := testkit.StartKea(t)
+	document := func(mark string) map[string]any {
+		if mark == "" {
+			return nil
+		}
+		return map[string]any{"valid-lifetime": 3600, "server-tag": mark}
+	}
+	return &gear{driver: "kea", options: []string{"url=" + k.URL, "file=" + k.File, "local=" + testkit.KeaLocal}, kind: nodeconfig.Document, only: "Dhcp4", field: "/server-tag",
+		config: func(mark string) string { return string(testkit.Value(json.Marshal(document(mark)))(t)) },
+		has: func(string) string {
+			config, err := k.Config()
+			if err != nil {
+				return ""
+			}
+			tag, _ := config["server-tag"].(string)
+			return tag
+		},
+		byAPI:        func(_, mark string) { k.Set(document(mark)) },
+		byFile:       func(_, mark string) { k.Edit(document(mark)) },
+		restart:      func() { k.Restart(false) },
+		restartEmpty: func() { k.Restart(true) },
 	}
 }
 
@@ -270,7 +315,7 @@ func (r *trial) shows(id, mark string) {
 func (r *trial) wants(id, mark string) {
 	r.t.Helper()
 	r.set(r.kind, id, r.node, r.gear.config(mark))
-	r.pushed(r.kind, id)
+	r.pushed(r.kind, strings.ToLower(id))
 	r.shows(id, mark)
 }
 
@@ -323,6 +368,9 @@ func TestNodesOfRealPrograms(t *testing.T) {
 		all.Go(func() {
 			t.Run(name, func(t *testing.T) {
 				r := &trial{plant: p.of(t), gear: start(t), t: t, node: "of-" + name, a: name + "-a", b: name + "-b"}
+				if r.only != "" {
+					r.a, r.b = r.only, r.only
+				}
 				r.join(r.node, r.driver, r.options...)
 				r.edits()
 				r.mismatches()
@@ -339,9 +387,17 @@ func TestNodesOfRealPrograms(t *testing.T) {
 func (r *trial) edits() {
 	r.wants(r.a, "a-first")
 	r.wants(r.a, "a-second")
-	r.wants(r.b, "b-first")
-	testkit.Must(r.t, r.client.RemoveObject(r.t.Context(), r.kind, r.b, "trial"))
-	r.shows(r.b, "")
+	if r.only == "" {
+		r.wants(r.b, "b-first")
+		r.removes(r.b)
+	}
+}
+
+// removes has an operator remove an object, which the device then has not.
+func (r *trial) removes(id string) {
+	r.t.Helper()
+	testkit.Must(r.t, r.client.RemoveObject(r.t.Context(), r.kind, strings.ToLower(id), "trial"))
+	r.shows(id, "")
 	r.settled(r.node)
 }
 
@@ -390,7 +446,7 @@ func (r *trial) misses() {
 	r.hand(r.a, "")
 	undo := r.resolve(r.drifts(r.a, drift.Missing, ""), drift.ActionDeleteServer)
 	r.settled(r.node)
-	if o := r.object(r.kind, r.a); o != nil && !o.Removed {
+	if o := r.object(r.kind, strings.ToLower(r.a)); o != nil && !o.Removed {
 		r.t.Errorf("%s: a is deleted on the server, and is %+v", r.driver, o.ObjectRow)
 	}
 	r.undo(undo) // it is missing again, and not made without a word
@@ -401,10 +457,13 @@ func (r *trial) misses() {
 
 // finds is something that a person made.
 func (r *trial) finds() {
+	if r.only != "" {
+		r.removes(r.a)
+	}
 	r.hand(r.b, "b-by-hand")
 	undo := r.resolve(r.drifts(r.b, drift.Extraneous, "b-by-hand"), drift.ActionIngest)
 	r.settled(r.node)
-	if r.object(r.kind, r.b) == nil {
+	if r.object(r.kind, strings.ToLower(r.b)) == nil {
 		r.t.Errorf("%s: b was ingested, and the server has it not", r.driver)
 	}
 	r.undo(undo)
@@ -414,6 +473,9 @@ func (r *trial) finds() {
 	r.undo(undo)
 	r.shows(r.b, "b-by-hand")
 	r.settled(r.node)
+	if r.only != "" {
+		r.wants(r.a, "a-second")
+	}
 }
 
 // restarts has the device come back as it was, and as one that lost everything.
@@ -423,20 +485,33 @@ func (r *trial) restarts() {
 		r.restart()
 		testkit.Must(r.t, r.client.ReconcileNode(r.t.Context(), r.node))
 		r.settled(r.node)
-		r.shows(r.a, "a-second")
-		r.shows(r.b, "b-by-hand")
+		r.back()
 	}
 	if r.restartEmpty == nil {
 		return
 	}
 	r.restartEmpty()
-	r.untilNode(r.node, "is paused", func(d drift.NodeDetail) bool { return d.Paused != nil && d.Paused.Code == drift.Emptied })
+	lost := func() { testkit.Must(r.t, r.client.ResumeNode(r.t.Context(), r.node, resumePush)) }
+	if r.only == "" {
+		r.untilNode(r.node, "is paused", func(d drift.NodeDetail) bool { return d.Paused != nil && d.Paused.Code == drift.Emptied })
+	} else {
+		e := r.episode(r.node, r.only, drift.Missing)
+		lost = func() { r.resolve(e, drift.ActionRepush) }
+	}
 	if now := r.pushesOf(r.node); now != before {
 		r.t.Errorf("%s: %d operations were sent without a word of an operator", r.driver, now-before)
 	}
 	r.shows(r.a, "")
-	testkit.Must(r.t, r.client.ResumeNode(r.t.Context(), r.node, resumePush))
-	r.shows(r.a, "a-second")
-	r.shows(r.b, "b-by-hand")
+	lost()
+	r.back()
 	r.settled(r.node)
+}
+
+// back waits until the device has what it had before.
+func (r *trial) back() {
+	r.t.Helper()
+	r.shows(r.a, "a-second")
+	if r.only == "" {
+		r.shows(r.b, "b-by-hand")
+	}
 }

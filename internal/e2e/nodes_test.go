@@ -117,12 +117,13 @@ func (p *plant) untilNode(name, what string, is func(drift.NodeDetail) bool) {
 	})
 }
 
-// set has an object be on one node.
-func (p *plant) set(kind, name, node, config string) {
+// set has an object be on one node, under the name that it has there, in small letters.
+func (p *plant) set(kind, id, node, config string) {
 	p.t.Helper()
+	name := strings.ToLower(id)
 	k := nodeconfig.KindOf(kind)
 	mode := k.Modes[len(k.Modes)-1] // of one leg
-	p.define(kind, name, nodeconfig.Definition{Mode: mode.Name, Legs: []nodeconfig.Leg{{Role: mode.Roles[0], Node: node, ID: name, Config: json.RawMessage(config)}}})
+	p.define(kind, name, nodeconfig.Definition{Mode: mode.Name, Legs: []nodeconfig.Leg{{Role: mode.Roles[0], Node: node, ID: id, Config: json.RawMessage(config)}}})
 }
 
 func (p *plant) define(kind, name string, d nodeconfig.Definition) {

@@ -39,7 +39,7 @@ type keeper struct {
 }
 
 // keepers has a row for each driver whose devices keep secrets. Toxiproxy has none.
-var keepers = map[string]func(t *testing.T) *keeper{"file": fileKeeper, "janus": janusKeeper, "caddy": caddyKeeper}
+var keepers = map[string]func(t *testing.T) *keeper{"file": fileKeeper, "janus": janusKeeper, "caddy": caddyKeeper, "netconf": netconfKeeper}
 
 // fileKeeper has a validate command that repeats all that it is given.
 func fileKeeper(t *testing.T) *keeper {
@@ -132,6 +132,23 @@ func caddyKeeper(t *testing.T) *keeper {
 				return
 			}
 			testkit.Value(c.Do(http.MethodPost, at, testkit.Value(json.Marshal(config))(t)))(t)
+		}}
+}
+
+func netconfKeeper(t *testing.T) *keeper {
+	w := testkit.StartNetconf(t)
+	hand := newNetconfHand(t, w)
+	known := map[string]int{"kept": 1, "made": 2, "found": 3, "broken": 70_000} // which is no port
+	return &keeper{driver: "netconf", options: pairs(w.Options()), fields: []string{"auth/password"},
+		config: func(id string, secret func(string) any, _ bool) map[string]any {
+			return map[string]any{"port": known[id], "auth": map[string]any{"user": "u", "password": secret("auth/password")}}
+		},
+		byHand: func(id string, config map[string]any) {
+			if config == nil {
+				hand.edit(id, nil)
+				return
+			}
+			hand.edit(id, testkit.Value(json.Marshal(config))(t))
 		}}
 }
 

@@ -60,8 +60,9 @@ func TestFaultsOnTheWire(t *testing.T) {
 			}
 		}
 		if f.cut {
-			testkit.Eventually(t, "an operation is on its way", func() bool {
-				return p.flying("edge") && (f.direction == testkit.ToClient || n.operationsDone() > uint64(p.acknowledged("edge")))
+			testkit.Eventually(t, "an operation is on its way, or a ping was lost first", func() bool {
+				d := testkit.Value(p.client.Node(t.Context(), "edge"))(t)
+				return d.Status == drift.NodeOffline || d.Legs[drift.Pushing] > 0 && (f.direction == testkit.ToClient || n.operationsDone() > uint64(d.Legs[drift.Pushed]))
 			})
 			wire.Cut()
 		}
@@ -109,18 +110,6 @@ func TestFaultsOnTheWire(t *testing.T) {
 		t.Errorf("%d episodes were opened, the hand edit is one", drifts)
 	}
 	p.whole()
-}
-
-// flying reports whether an operation is on its way to a node.
-func (p *plant) flying(name string) bool {
-	p.t.Helper()
-	return testkit.Value(p.client.Node(p.t.Context(), name))(p.t).Legs[drift.Pushing] > 0
-}
-
-// acknowledged counts the legs of a node that are pushed.
-func (p *plant) acknowledged(name string) int {
-	p.t.Helper()
-	return testkit.Value(p.client.Node(p.t.Context(), name))(p.t).Legs[drift.Pushed]
 }
 
 func (g *gates) objects() (all map[string]json.RawMessage) {

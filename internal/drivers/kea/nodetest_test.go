@@ -3,10 +3,7 @@ package kea
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
-	"net"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -15,77 +12,27 @@ import (
 	"github.com/steadyfleet/steady/nodesdk/nodetest"
 )
 
-// world is Kea's DHCPv4 server, which listens on no interface, and its control agent, both of
-// an unprivileged user.
+// world is a Kea of this test alone.
 type world struct {
-	t             *testing.T
-	account       *testkit.Account
-	file          string
-	first         string // what the file has at the first start
-	address       string
-	server, agent *testkit.Process
+	*testkit.Kea
+	t *testing.T
 }
-
-const local = "control-socket,lease-database,interfaces-config,loggers"
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	testkit.Command(t, "kea-dhcp4", "apt-get install kea-dhcp4-server")
-	testkit.Command(t, "kea-ctrl-agent", "apt-get install kea-ctrl-agent")
-	w := &world{t: t, account: testkit.Unprivileged(t), address: testkit.FreeAddr(t)}
-	socket := filepath.Join(w.account.Dir, "s")
-	w.first = fmt.Sprintf(`{ // by hand
-"Dhcp4": {"control-socket": {"socket-type": "unix", "socket-name": %q},
-	"interfaces-config": {"interfaces": []}, # none
-	"lease-database": {"type": "memfile", "persist": false},
-	"loggers": [{"name": "kea-dhcp4", "severity": "WARN", "output_options": [{"output": "stdout"}]}] /* and
-	nothing else */ }}
-`, socket)
-	w.file = w.account.Write(t, "dhcp4.conf", w.first, 0o644)
-	w.start()
-	host, port, err := net.SplitHostPort(w.address)
-	testkit.Must(t, err)
-	w.agent = w.run("kea-ctrl-agent", "-c", w.account.Write(t, "agent.conf", fmt.Sprintf(`{"Control-agent": {"http-host": %q, "http-port": %s,
-		"control-sockets": {"dhcp4": {"socket-type": "unix", "socket-name": %q}}, "loggers": [{"name": "kea-ctrl-agent", "severity": "WARN", "output_options": [{"output": "stdout"}]}]}}`, host, port, socket), 0o644))
-	d := w.open()
-	testkit.Eventually(t, "Kea answers", func() bool { _, err := d.Snapshot(t.Context()); return err == nil })
-	return w
-}
-
-func (w *world) run(name string, args ...string) *testkit.Process {
-	w.t.Helper()
-	path := "/usr/sbin/" + name
-	if _, err := os.Stat(path); err != nil {
-		path = name
-	}
-	cmd := w.account.Command(path, args...)
-	cmd.Env = append(cmd.Env, "KEA_LOCKFILE_DIR="+w.account.Dir, "KEA_PIDFILE_DIR="+w.account.Dir)
-	return testkit.Start(w.t, cmd)
-}
-
-// start runs the server at a port that needs no privilege; it listens nowhere.
-func (w *world) start() {
-	w.t.Helper()
-	w.server = w.run("kea-dhcp4", "-p", "16767", "-c", w.file)
-}
-
-func (w *world) restart() {
-	w.t.Helper()
-	w.server.Kill()
-	testkit.Must(w.t, os.RemoveAll(filepath.Join(w.account.Dir, "s")))
-	w.start()
+	return &world{testkit.StartKea(t), t}
 }
 
 func (w *world) open() *Driver {
 	w.t.Helper()
-	d, _, err := Open(map[string]string{"url": "http://" + w.address, "file": w.file, "local": local})
+	d, _, err := Open(map[string]string{"url": w.URL, "file": w.File, "local": testkit.KeaLocal})
 	testkit.Must(w.t, err)
 	return d.(*Driver)
 }
 
 // edit changes what the machine keeps as a person does with an editor.
 func (w *world) edit(config json.RawMessage) error {
-	raw, err := os.ReadFile(w.file)
+	raw, err := os.ReadFile(w.File)
 	if err != nil {
 		return err
 	}
@@ -99,14 +46,14 @@ func (w *world) edit(config json.RawMessage) error {
 			return err
 		}
 	}
-	for _, name := range strings.Split(local, ",") {
+	for _, name := range strings.Split(testkit.KeaLocal, ",") {
 		to[name] = all[name]
 	}
 	out, err := json.MarshalIndent(map[string]any{root: to}, "", "  ")
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(w.file, append([]byte("// edited by hand\n"), out...), 0o644)
+	return os.WriteFile(w.File, append([]byte("// edited by hand\n"), out...), 0o644)
 }
 
 const subnet = `{"id":7,"subnet":"192.0.2.0/24","pools":[{"pool":"192.0.2.10 - 192.0.2.20"}],"reservations":[{"hw-address":"1a:1b:1c:1d:1e:1f","ip-address":"192.0.2.201"}]}`
@@ -115,7 +62,7 @@ func TestConformance(t *testing.T) {
 	nodetest.Run(t, nodetest.Harness{
 		Start: func(t *testing.T) *nodetest.Device {
 			w := newWorld(t)
-			_, collections, err := Open(map[string]string{"url": "http://" + w.address})
+			_, collections, err := Open(map[string]string{"url": w.URL})
 			testkit.Must(t, err)
 			d, hand := w.open(), w.open()
 			return &nodetest.Device{
@@ -134,18 +81,14 @@ func TestConformance(t *testing.T) {
 					}
 					return hand.command(t.Context(), "config-set", to, nil)
 				},
-				Restart: func() error { w.restart(); return nil },
-				RestartEmpty: func() error {
-					testkit.Must(t, os.WriteFile(w.file, []byte(w.first), 0o644))
-					w.restart()
-					return nil
-				},
+				Restart:      func() error { w.Restart(false); return nil },
+				RestartEmpty: func() error { w.Restart(true); return nil },
 				Break: func() (func() error, error) {
-					w.server.Kill()
-					return func() error { w.restart(); return nil }, nil
+					w.Kill()
+					return func() error { w.Restart(false); return nil }, nil
 				},
 				// Kea sets what it then cannot write.
-				Partial: func() error { return os.Chmod(w.file, 0o444) },
+				Partial: func() error { return os.Chmod(w.File, 0o444) },
 			}
 		},
 		Single: true,
@@ -195,19 +138,19 @@ func TestUnreadFile(t *testing.T) {
 	testkit.Must(t, d.Apply(t.Context(), document(`{"valid-lifetime":60}`, nil)))
 	was := &testkit.Value(d.Snapshot(t.Context()))(t).Items[0]
 	for what, change := range map[string][2]string{"the document": {`"valid-lifetime": 60`, `"valid-lifetime": 61`}, "the machine": {`"severity": "WARN"`, `"severity": "INFO"`}} {
-		raw := testkit.Value(os.ReadFile(w.file))(t)
+		raw := testkit.Value(os.ReadFile(w.File))(t)
 		edited := strings.Replace(string(raw), change[0], change[1], 1)
 		if edited == string(raw) {
 			t.Fatalf("the file has no %s: %s", change[0], raw)
 		}
-		testkit.Must(t, os.WriteFile(w.file, []byte(edited), 0o644))
+		testkit.Must(t, os.WriteFile(w.File, []byte(edited), 0o644))
 		if err := d.Apply(t.Context(), document(`{"valid-lifetime":62}`, was)); err == nil || !strings.Contains(err.Error(), "has not read") {
 			t.Errorf("with an edit of %s it ends with %v", what, err)
 		}
-		if now := testkit.Value(os.ReadFile(w.file))(t); string(now) != edited {
+		if now := testkit.Value(os.ReadFile(w.File))(t); string(now) != edited {
 			t.Errorf("the edit of %s was overwritten", what)
 		}
-		testkit.Must(t, os.WriteFile(w.file, raw, 0o644))
+		testkit.Must(t, os.WriteFile(w.File, raw, 0o644))
 	}
 	testkit.Must(t, d.Apply(t.Context(), document(`{"valid-lifetime":62}`, was)))
 }
