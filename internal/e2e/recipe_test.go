@@ -50,7 +50,7 @@ func follow(t *testing.T, edits []edit, commands ...string) {
 	for _, line := range commands {
 		cmd := exec.Command("bash", "-ec", line)
 		cmd.Dir = dir
-		cmd.Env = append(os.Environ(), "GOFLAGS=-trimpath -vet=off") // one cache for every copy
+		cmd.Env = append(os.Environ(), "GOFLAGS="+os.Getenv("GOFLAGS")+" -vet=off") // what is not of the tree was built with these
 		if out, err := cmd.CombinedOutput(); err != nil || strings.Contains(string(out), "no tests to run") {
 			t.Errorf("%s: %v\n%s", line, err, out)
 		}
