@@ -49,8 +49,9 @@ type Limits struct {
 	// Pace is how many may begin in a second, 100, after a few at once: when all nodes come back,
 	// hosts and operators are served meanwhile.
 	Pace int
-	// Reconnect is how many come back in a second after all connections ended at once, 50, where
-	// that takes no longer than ReconnectWithin, 45 s. As many are logged as disconnected in a
+	// Reconnect is how many come back in a second after all connections ended at once, 50, and up to
+	// Pace where that takes longer than ReconnectWithin, 45 s: those that come later than a minute
+	// after a start of the server are shown as offline. As many are logged as disconnected in a
 	// second, after a few at once; one that is back by then is not.
 	Reconnect       int
 	ReconnectWithin time.Duration

@@ -116,7 +116,7 @@ func (l *link) end(cause error) {
 	if errors.Is(cause, errReplaced) || errors.Is(cause, errEnded) || errors.Is(cause, errStopping) {
 		return // it knows, or will know at its next start
 	}
-	wait, _ := l.h.ends.turn(l.h.limits.Reconnect, math.MaxInt64)
+	wait, _ := l.h.ends.turn(l.h.limits.reconnects(l.h.server.Nodes()), math.MaxInt64)
 	t := time.NewTimer(wait)
 	defer t.Stop()
 	select {

@@ -30,7 +30,12 @@ func (p *pace) turn(perSecond int, most time.Duration) (wait time.Duration, ok b
 	return max(wait, 0), true
 }
 
-// reconnectWithin is over how long so many nodes come back that lost their connections at once.
+// reconnects is how many of so many nodes come back in a second that lost their connections at once.
+func (l Limits) reconnects(nodes int) int {
+	return min(max(l.Reconnect, nodes/int(l.ReconnectWithin/time.Second)), max(l.Reconnect, l.Pace))
+}
+
+// reconnectWithin is over how long they come back.
 func (l Limits) reconnectWithin(nodes int) time.Duration {
-	return min(time.Duration(nodes)*time.Second/time.Duration(l.Reconnect), l.ReconnectWithin)
+	return time.Duration(nodes) * time.Second / time.Duration(l.reconnects(nodes))
 }

@@ -7,10 +7,10 @@ import (
 )
 
 // TestReconnectWithin: a few nodes come back at once, many at a pace that leaves room for hosts, and
-// all of them before they are shown as offline.
+// thousands before they are shown as offline; no more than are let in.
 func TestReconnectWithin(t *testing.T) {
 	l := Limits{}.WithDefaults()
-	for nodes, want := range map[int]time.Duration{1: 20 * time.Millisecond, 10: 200 * time.Millisecond, 2000: 40 * time.Second, 20_000: 45 * time.Second} { // order-free: a table
+	for nodes, want := range map[int]time.Duration{1: 20 * time.Millisecond, 10: 200 * time.Millisecond, 2000: 40 * time.Second, 3600: 45 * time.Second, 20_000: 200 * time.Second} { // order-free: a table
 		if got := l.reconnectWithin(nodes); got != want {
 			t.Errorf("%d nodes come back within %s, expected %s", nodes, got, want)
 		}
