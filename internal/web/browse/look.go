@@ -85,7 +85,7 @@ func (p *Page) Usable(what string, seen ...func(width int64, scheme string)) {
 		for _, scheme := range []string{"light", "dark"} {
 			p.Size(width, high)
 			p.Scheme(scheme)
-			for _, found := range p.axeLive() {
+			for _, found := range p.Axe() {
 				p.t.Errorf("%s, %d wide, %s: %s", what, width, scheme, found)
 			}
 			if over := Eval[int64](p, "document.documentElement.scrollWidth"); over > width {
@@ -98,17 +98,6 @@ func (p *Page) Usable(what string, seen ...func(width int64, scheme string)) {
 	}
 	p.Size(wide, high)
 	p.Scheme("light")
-}
-
-// axeLive is what Axe finds while the page is of now: what is old is greyed, until a lost connection is back.
-func (p *Page) axeLive() []string {
-	p.t.Helper()
-	for {
-		p.Until("the connection to be back", `!document.querySelector("main.old")`)
-		if found := p.Axe(); len(found) == 0 || !Eval[bool](p, `document.querySelector("main.old") !== null`) {
-			return found
-		}
-	}
 }
 
 // wide and high are the size of a window, in CSS pixels.

@@ -262,5 +262,5 @@ export type Held<T> = [T] extends [(infer E)[] | null] ? { items: E[] | null } :
 
 // useAnswer is what an operation of the API answers now, and from then on.
 export function useAnswer<I extends Operation>(id: I, parts?: Record<string, string>, query?: Query): Answered<Held<Answers[I]>> {
-  return useTopic<Held<Answers[I]>>(pathOf(id, parts, query).slice(prefix.length), routes[id][2], id === "get-forecast").value;
+  return useTopic<Held<Answers[I]>>(pathOf(id, parts, query).slice(prefix.length), !!routes[id][2], id === "get-forecast").value;
 }

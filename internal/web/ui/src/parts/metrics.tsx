@@ -1,8 +1,7 @@
-import { useMemo } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { useAnswer } from "../stream";
-import { later } from "./later";
 import { Empty, Loaded } from "./layout";
-import type { Plotted } from "./plot";
+import type { Plotted, draw } from "./plot";
 import { Time, span } from "./time";
 
 interface Sample {
@@ -35,7 +34,7 @@ export function Metrics({ host }: { host: string }) {
               {s?.host?.memTotalBytes && <><dt>Memory</dt><dd>{gib(s.host.memTotalBytes - (s.host.memAvailableBytes ?? 0))} of {gib(s.host.memTotalBytes)}</dd></>}
               {(s?.gpus ?? []).map((g, i) => <><dt key={`t${i}`}>GPU {i}</dt><dd key={i}>{g.name} {g.utilPermille !== undefined ? `${g.utilPermille / 10} %` : ""} {g.memTotalBytes ? `${gib(g.memUsedBytes ?? 0)} of ${gib(g.memTotalBytes)}` : ""} {g.temperatureC !== undefined ? `${g.temperatureC} °C` : ""}</dd></>)}
             </dl>
-            {hour.length > 1 && <Later {...drawn} />}
+            {hour.length > 1 && <Plot {...drawn} />}
           </>
         )}
     </Loaded>
@@ -65,5 +64,18 @@ export function WorkspaceMetrics({ host, name }: { host: string; name: string })
 
 const gib = (bytes: number) => `${(bytes / 2 ** 30).toFixed(1)} GiB`;
 
-// Later draws with a library that no other page needs.
-const Later = later<Plotted>(() => import("./plot").then((m) => m.Plot));
+// Plot draws series with a library that no other page needs, and that is fetched for the first one.
+function Plot(p: Plotted) {
+  const at = useRef<HTMLDivElement>(null);
+  const [plot, drawn] = useState<ReturnType<typeof draw>>();
+  const [failed, fail] = useState(false);
+  useEffect(() => {
+    let over = false;
+    import("./plot").then((m) => over || drawn(m.draw(at.current!, p)), () => fail(true));
+    return () => (over = true, undefined);
+  }, []);
+  useEffect(() => plot?.dispose, [plot]);
+  useEffect(() => plot?.show(p), [plot, p.times]);
+  if (failed) return <p role="alert" class="error">This part of the page could not be fetched. Load the page again.</p>;
+  return <div ref={at} class="plot" role="img" aria-label={p.series.map(([label, values]) => `${label}: ${values.at(-1)?.toFixed(1) ?? "unknown"}`).join(", ")} />;
+}
