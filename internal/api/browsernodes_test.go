@@ -105,6 +105,7 @@ func TestBrowserNodes(t *testing.T) {
 		{"flows", "/config/flow", flowsFlow},
 		{"flow", "/config/flow/cam-2?edit=1", flowFlow},
 		{"tunnel", "/config/tunnel/studio?edit=1", tunnelFlow},
+		{"", "/nodes/gw-1", deletionsFlow},
 	} {
 		t.Run(cmp.Or(page.name, page.path), func(t *testing.T) {
 			p := s.browser(t, token, page.path)
@@ -329,6 +330,51 @@ func tunnelFlow(t *testing.T, s *site, p *browse.Page) {
 	p.In("region", "Pushes").WaitText("egress edge-2")
 	p.Go(s.server.OperatorURL() + "/config/tunnel")
 	p.WaitText("studio ●pushed relay-1 ●pushed edge-1 ○pending edge-2")
+}
+
+// deletionsFlow decides about a flow that somebody deleted on the node, and about one that they made:
+// it goes on the server, it goes on the node, and each is undone.
+func deletionsFlow(t *testing.T, s *site, p *browse.Page) {
+	byHand := func(name, config string) {
+		all := map[string]json.RawMessage{}
+		testkit.Must(t, json.Unmarshal([]byte(s.gw1.read()), &all))
+		delete(all, name)
+		if config != "" {
+			all[name] = json.RawMessage(config)
+		}
+		s.gw1.write(string(testkit.Value(json.Marshal(all))(t)))
+	}
+	open := func(name, kind string) (id string) {
+		s.untilNode("gw-1", name+" to be "+kind, func(n *drift.Node) bool {
+			e := n.Episodes[drift.Key(nodeconfig.Flow, name)]
+			if e != nil {
+				id = e.Episode
+			}
+			return e != nil && e.Drift == kind
+		})
+		p.Go(s.server.OperatorURL() + "/drift/" + id)
+		p.WaitText("flow " + name)
+		return id
+	}
+	decide := func(id, verb, flag string) {
+		s.byKeyboard(t, p, keyed{verb: verb, role: "region", part: "Decide", line: "steady drift resolve " + id + " " + flag})
+		p.WaitText("It is not open any more")
+	}
+	undo := func() {
+		s.byKeyboard(t, p, keyed{verb: "Undo", role: "region", part: "What was decided", line: "steady drift undo " + s.newest()})
+	}
+	p.In("region", "What it has").WaitText("flow cam-3")
+	byHand("cam-3", "")
+	p.In("region", "Drift").WaitText("missing")
+	decide(open("cam-3", drift.Missing), "Delete on the server", "--delete=server")
+	undo()
+	decide(open("cam-3", drift.Missing), "Repush", "--repush")
+	s.until("the device to have it again", func() bool { return strings.Contains(s.gw1.read(), "cam-3") })
+	byHand("cam-9", cam2)
+	decide(open("cam-9", drift.Extraneous), "Delete on the node", "--delete=node")
+	s.until("the device to have it no more", func() bool { return !strings.Contains(s.gw1.read(), "cam-9") })
+	undo()
+	s.until("the device to have it again", func() bool { return strings.Contains(s.gw1.read(), "cam-9") })
 }
 
 // What a node names, has or says is shown as text, and nothing of it runs.
