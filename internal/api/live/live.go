@@ -25,8 +25,9 @@ const (
 	maxRest  = 3 * time.Second
 	share    = 3 // rests of all topics after one
 	beat     = 5 * time.Second
-	again    = 15 * time.Second // between two looks at what a viewer may see
-	patience = 10 * time.Second // with one answer
+	again    = 15 * time.Second      // between two looks at what a viewer may see
+	patience = 10 * time.Second      // with one answer
+	together = 10 * time.Millisecond // what changed of several topics so soon after each other is sent at once
 )
 
 // What is kept of a topic's changes, for viewers that are not up to date. One that is further
@@ -64,11 +65,14 @@ type Hub struct {
 	kick    chan struct{}      // a topic is new; has room for one
 	stop    func()             // ends who asks; nil without viewers
 	free    time.Time          // when the next topic may be asked
+	// Who has something to be sent, and since when; of the goroutine that asks.
+	news  map[*Viewer]struct{}
+	since time.Time
 }
 
 // New returns a hub that nobody looks at.
 func New(cfg Config) *Hub {
-	return &Hub{cfg: cfg, topics: map[string]*topic{}, viewers: map[string]*Viewer{}, kick: make(chan struct{}, 1)}
+	return &Hub{cfg: cfg, topics: map[string]*topic{}, viewers: map[string]*Viewer{}, news: map[*Viewer]struct{}{}, kick: make(chan struct{}, 1)}
 }
 
 // topic is a route that viewers look at. All but its name is guarded by the hub.
@@ -112,6 +116,12 @@ func (h *Hub) run(ctx context.Context) {
 	defer timer.Stop()
 	for {
 		t, wait := h.next(time.Now())
+		if t == nil && wait >= together || time.Since(h.since) >= together {
+			for v := range h.news { // order-free: each is told
+				v.tell()
+			}
+			clear(h.news)
+		}
 		if t != nil {
 			h.ask(ctx, t)
 			continue
@@ -194,8 +204,11 @@ func (h *Hub) ask(ctx context.Context, t *topic) {
 			break
 		}
 	}
-	for v := range t.viewers { // order-free: each is told
-		v.tell()
+	if len(h.news) == 0 {
+		h.since = t.asked
+	}
+	for v := range t.viewers { // order-free: a set
+		h.news[v] = struct{}{}
 	}
 }
 
