@@ -82,11 +82,13 @@ func work(in *bufio.Reader, lines *json.Encoder, describe func([]event.Entry) []
 		return nil, err
 	}
 	var told time.Time
+	var rest breaks
 	progress := func(done, of int) {
 		if now := time.Now(); now.Sub(told) >= toldEvery {
 			told = now
 			_ = lines.Encode(Said{Done: done, Runs: of}) // the last line says whether anybody listens
 		}
+		rest.between()
 	}
 	var found any
 	if j.Otherwise != nil {
