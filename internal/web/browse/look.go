@@ -77,31 +77,38 @@ func paletted(full image.Image) image.Image {
 }
 
 // Usable holds what is on the page against what everybody needs of it, in both themes and on both
-// sizes of screen: nothing that axe-core finds, and nothing beside the screen. Seen is called with each look.
-func (p *Page) Usable(what string, seen ...func(width int64, scheme string)) {
+// sizes of screen: nothing that axe-core finds, and nothing beside the screen. A page without a name
+// was looked at under its own before, and is looked at in two of the four ways. Seen is called with each look.
+func (p *Page) Usable(name string, seen ...func(width int64, scheme string)) {
 	p.t.Helper()
 	p.Until("all of it to be there", `document.querySelector("h1") && !document.querySelector("[aria-busy]")`)
-	for _, width := range []int64{wide, 360} {
-		for _, scheme := range []string{"light", "dark"} {
-			p.Size(width, high)
-			p.Scheme(scheme)
-			for _, found := range p.Axe() {
-				p.t.Errorf("%s, %d wide, %s: %s", what, width, scheme, found)
-			}
-			if over := Eval[int64](p, "document.documentElement.scrollWidth"); over > width {
-				p.t.Errorf("%s is %d wide on a screen of %d; %s", what, over, width, Eval[string](p, beside))
-			}
-			for _, f := range seen {
-				f(width, scheme)
-			}
+	type look struct {
+		width  int64
+		scheme string
+	}
+	looks := []look{{wide, "light"}, {narrow, "dark"}, {wide, "dark"}, {narrow, "light"}}
+	if name == "" {
+		looks = looks[:2]
+	}
+	for _, l := range looks {
+		p.Size(l.width, high)
+		p.Scheme(l.scheme)
+		for _, found := range p.Axe() {
+			p.t.Errorf("%s, %d wide, %s: %s", name, l.width, l.scheme, found)
+		}
+		if over := Eval[int64](p, "document.documentElement.scrollWidth"); over > l.width {
+			p.t.Errorf("%s is %d wide on a screen of %d; %s", name, over, l.width, Eval[string](p, beside))
+		}
+		for _, f := range seen {
+			f(l.width, l.scheme)
 		}
 	}
 	p.Size(wide, high)
 	p.Scheme("light")
 }
 
-// wide and high are the size of a window, in CSS pixels.
-const wide, high = 1440, 900
+// Sizes of a window, in CSS pixels.
+const wide, narrow, high = 1440, 360, 900
 
 // beside is what reaches over the edge of the screen.
 const beside = `[...document.querySelectorAll("*")].filter((e) => e.getBoundingClientRect().right > innerWidth && !e.closest(".scroll")).map((e) => e.outerHTML.slice(0, 90)).join(" | ")`
