@@ -84,8 +84,9 @@ func (l Limits) WithDefaults() Limits {
 	return l
 }
 
-// turnWithin is how long a connection waits for its turn to begin.
-const turnWithin = 5 * time.Second
+// A connection waits so long for its turn to begin, or is asked to come again within comeWithin: nobody
+// has shown who they are by then, and whoever floods the server must not send nodes away for longer.
+const turnWithin, comeWithin = 5 * time.Second, time.Minute
 
 // Hub serves nodesdk.Path. Close ends it.
 type Hub struct {
@@ -107,6 +108,7 @@ type Hub struct {
 	connections int
 	links       map[string]*link
 	shares      map[string]*server.RateBucket // of what a node may have logged
+	ended       map[string]drift.Disconnected // by node: the last session, until its end is reported
 }
 
 // New returns a hub. Now is the clock of the server; nil is time.Now.
@@ -114,7 +116,7 @@ func New(s Server, limits Limits, now func() time.Time, log *slog.Logger, reg pr
 	limits = limits.WithDefaults()
 	h := &Hub{server: s, log: log, limits: limits, now: now, metrics: newMetrics(reg),
 		handshakes: make(chan struct{}, limits.Handshakes), large: make(chan struct{}, limits.LargeFrames), submissions: make(chan struct{}, limits.Submissions),
-		links: map[string]*link{}, shares: map[string]*server.RateBucket{}}
+		links: map[string]*link{}, shares: map[string]*server.RateBucket{}, ended: map[string]drift.Disconnected{}}
 	if h.now == nil {
 		h.now = time.Now
 	}
@@ -229,11 +231,10 @@ func (h *Hub) turn(ctx context.Context) bool {
 	return false
 }
 
-// busy asks a node to come later: each at a turn of its own, when there is room for it.
+// busy asks a node to come later.
 func (h *Hub) busy(w http.ResponseWriter, why string) {
 	h.metrics.refused.WithLabelValues(nodesdk.CodeUnavailable).Inc()
-	wait, _ := h.retries.turn(h.limits.Pace, math.MaxInt64)
-	w.Header().Set("Retry-After", strconv.Itoa(2+int(wait/time.Second)))
+	w.Header().Set("Retry-After", strconv.Itoa(2+int(h.retries.within(h.limits.Pace, comeWithin)/time.Second)))
 	http.Error(w, why, http.StatusServiceUnavailable)
 }
 
@@ -267,6 +268,33 @@ func (h *Hub) drop(l *link) {
 	if h.links[l.node] == l {
 		delete(h.links, l.node)
 	}
+}
+
+// disconnected waits for the turn of a node's end to be reported, and returns the end of its last session by
+// then; false where there is nothing to report: the node is back, or somebody waits for it already.
+func (h *Hub) disconnected(in drift.Disconnected) (drift.Disconnected, bool) {
+	h.mu.Lock()
+	before, waits := h.ended[in.Node]
+	if !waits || before.Session < in.Session {
+		h.ended[in.Node] = in
+	}
+	h.mu.Unlock()
+	if waits {
+		return in, false
+	}
+	wait, _ := h.ends.turn(h.limits.reconnects(h.server.Nodes()), math.MaxInt64)
+	t := time.NewTimer(wait)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-h.ctx.Done():
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	in = h.ended[in.Node]
+	delete(h.ended, in.Node)
+	now := h.links[in.Node]
+	return in, h.ctx.Err() == nil && (now == nil || now.session <= in.Session)
 }
 
 // Validate asks a node whether its device would accept an object; nothing is changed. Refusals

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -116,18 +115,10 @@ func (l *link) end(cause error) {
 	if errors.Is(cause, errReplaced) || errors.Is(cause, errEnded) || errors.Is(cause, errStopping) {
 		return // it knows, or will know at its next start
 	}
-	wait, _ := l.h.ends.turn(l.h.limits.reconnects(l.h.server.Nodes()), math.MaxInt64)
-	t := time.NewTimer(wait)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-l.h.ctx.Done():
+	in, ok := l.h.disconnected(drift.Disconnected{Node: l.node, Session: l.session, Reason: reason(cause)})
+	if !ok {
 		return
 	}
-	if younger := l.h.link(l.node); younger != nil && younger.session > l.session {
-		return
-	}
-	in := drift.Disconnected{Node: l.node, Session: l.session, Reason: reason(cause)}
 	if err := l.h.retry(l.h.ctx, func(ctx context.Context) error { return l.h.server.ReportNode(ctx, in) }); err != nil {
 		l.h.log.Info("that a node disconnected is not in the log", "node", l.node, "err", err)
 	}

@@ -1,6 +1,7 @@
 package nodes
 
 import (
+	"math/rand/v2"
 	"sync"
 	"time"
 )
@@ -28,6 +29,15 @@ func (p *pace) turn(perSecond int, most time.Duration) (wait time.Duration, ok b
 	}
 	p.next = p.next.Add(each)
 	return max(wait, 0), true
+}
+
+// within takes a turn, or where it would be later than most, gives any time until then.
+func (p *pace) within(perSecond int, most time.Duration) time.Duration {
+	wait, ok := p.turn(perSecond, most)
+	if !ok {
+		wait = rand.N(most) //nolint:gosec // no secret
+	}
+	return wait
 }
 
 // reconnects is how many of so many nodes come back in a second that lost their connections at once.
