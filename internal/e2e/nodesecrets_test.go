@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/tls"
@@ -31,6 +32,7 @@ import (
 type keeper struct {
 	driver  string
 	options []string
+	only    string // the document that is all that it has; empty for flows
 	fields  []string
 	// config has a secret in each of the fields, as the device has it, or as a reference. A
 	// broken one the device refuses.
@@ -39,7 +41,7 @@ type keeper struct {
 }
 
 // keepers has a row for each driver whose devices keep secrets. Toxiproxy has none.
-var keepers = map[string]func(t *testing.T) *keeper{"file": fileKeeper, "janus": janusKeeper, "caddy": caddyKeeper, "netconf": netconfKeeper}
+var keepers = map[string]func(t *testing.T) *keeper{"file": fileKeeper, "janus": janusKeeper, "caddy": caddyKeeper, "netconf": netconfKeeper, "kea": keaKeeper}
 
 // fileKeeper has a validate command that repeats all that it is given.
 func fileKeeper(t *testing.T) *keeper {
@@ -152,6 +154,21 @@ func netconfKeeper(t *testing.T) *keeper {
 		}}
 }
 
+func keaKeeper(t *testing.T) *keeper {
+	k := testkit.StartKea(t)
+	return &keeper{driver: "kea", only: "Dhcp4", options: []string{"url=" + k.URL, "file=" + k.File, "local=" + testkit.KeaLocal},
+		fields: []string{"user-context/password", "subnet4/0/user-context/token"},
+		config: func(_ string, secret func(string) any, broken bool) map[string]any {
+			lifetime := any(3600)
+			if broken {
+				lifetime = "x"
+			}
+			return map[string]any{"valid-lifetime": lifetime, "user-context": map[string]any{"password": secret("user-context/password")},
+				"subnet4": []any{map[string]any{"id": 7, "subnet": "192.0.2.0/24", "user-context": map[string]any{"token": secret("subnet4/0/user-context/token")}}}}
+		},
+		byHand: func(_ string, config map[string]any) { k.Set(config) }}
+}
+
 // canaries are values that must not leave a node.
 type canaries struct {
 	mu  sync.Mutex
@@ -191,56 +208,74 @@ func (h *hiding) want(id, how string, broken bool) {
 		h.node.secret(name, h.c.plant(h.t, h.driver+" "+field+" "+how))
 		return map[string]string{"$secret": name}
 	}, broken)
-	d := nodeconfig.Definition{Legs: []nodeconfig.Leg{{Role: nodeconfig.Flow, Node: h.node.name, ID: id, Config: testkit.Value(json.Marshal(config))(h.t)}}}
-	testkit.Value(h.client.SetObject(context.Background(), nodeconfig.Flow, h.name(id), operator.SetObject{Definition: d, Reason: "trial"}))(h.t)
+	d := nodeconfig.Definition{Legs: []nodeconfig.Leg{{Role: h.kind(), Node: h.node.name, ID: id, Config: testkit.Value(json.Marshal(config))(h.t)}}}
+	testkit.Value(h.client.SetObject(context.Background(), h.kind(), h.name(id), operator.SetObject{Definition: d, Reason: "trial"}))(h.t)
 }
 
-func (h *hiding) name(id string) string { return h.driver + "-" + id }
+func (h *hiding) name(id string) string {
+	if h.only != "" {
+		return strings.ToLower(h.only)
+	}
+	return h.driver + "-" + id
+}
+
+func (h *hiding) kind() string {
+	if h.only != "" {
+		return nodeconfig.Document
+	}
+	return nodeconfig.Flow
+}
 
 func (h *hiding) run() {
-	h.hand("kept", "had-before")
+	made, broken := "made", "broken"
+	if h.only != "" {
+		made, broken = h.only, h.only
+	}
+	h.hand(cmp.Or(h.only, "kept"), "had-before")
 	h.node = h.plant.node("of-"+h.driver, h.driver, h.options...)
 	h.node.start()
 	h.untilNode(h.node.name, "asks what becomes of what it had", func(d drift.NodeDetail) bool { return d.Adoption != nil })
 	h.look()
 	testkit.Value(h.client.AdoptObjects(context.Background(), h.node.name, operator.Adopt{Reason: "trial"}))(h.t)
-	h.want("made", "named", false)
-	h.pushed(nodeconfig.Flow, h.name("made"))
+	h.want(made, "named", false)
+	h.pushed(h.kind(), h.name(made))
 	h.settled(h.node.name)
-	h.want("made", "named-again", false)
-	h.pushed(nodeconfig.Flow, h.name("made"))
+	h.want(made, "named-again", false)
+	h.pushed(h.kind(), h.name(made))
 	h.settled(h.node.name)
 
-	h.hand("made", "by-hand")
-	undo := h.resolve(h.episode(h.node.name, "made", drift.Mismatched), drift.ActionRepush)
+	h.hand(made, "by-hand")
+	undo := h.resolve(h.episode(h.node.name, made, drift.Mismatched), drift.ActionRepush)
 	h.settled(h.node.name)
 	h.undo(undo)
 	h.settled(h.node.name)
 
 	h.node.stop() // both sides change it: a conflict
-	h.hand("made", "conflict")
-	h.want("made", "conflict-named", false)
+	h.hand(made, "conflict")
+	h.want(made, "conflict-named", false)
 	h.node.launch()
-	e := h.episode(h.node.name, "made", drift.Mismatched)
+	e := h.episode(h.node.name, made, drift.Mismatched)
 	h.look()
 	undo = h.resolve(e, drift.ActionIngest)
 	h.settled(h.node.name)
 	h.undo(undo)
-	h.resolve(h.episode(h.node.name, "made", drift.Mismatched), drift.ActionRepush)
+	h.resolve(h.episode(h.node.name, made, drift.Mismatched), drift.ActionRepush)
 	h.settled(h.node.name)
 
-	h.hand("found", "extraneous")
-	undo = h.resolve(h.episode(h.node.name, "found", drift.Extraneous), drift.ActionDeleteNode)
-	h.settled(h.node.name)
-	h.undo(undo) // it comes back with its secrets, which the node alone has
-	h.settled(h.node.name)
+	if h.only == "" {
+		h.hand("found", "extraneous")
+		undo = h.resolve(h.episode(h.node.name, "found", drift.Extraneous), drift.ActionDeleteNode)
+		h.settled(h.node.name)
+		h.undo(undo) // it comes back with its secrets, which the node alone has
+		h.settled(h.node.name)
+	}
 
-	h.want("broken", "refused", true)
+	h.want(broken, "refused", true)
 	testkit.Eventually(h.t, h.driver+" refuses an object", func() bool {
-		o := h.object(nodeconfig.Flow, h.name("broken"))
+		o := h.object(h.kind(), h.name(broken))
 		return o != nil && o.Status == drift.Failed
 	})
-	h.t.Log(h.object(nodeconfig.Flow, h.name("broken")).Legs[0].Error)
+	h.t.Log(h.object(h.kind(), h.name(broken)).Legs[0].Error)
 	h.look()
 }
 
@@ -272,7 +307,7 @@ func (h *hiding) look() {
 		Paths map[string]map[string]any `json:"paths"`
 	}
 	testkit.Must(h.t, json.Unmarshal(get(operator.Prefix+"/openapi.json"), &api))
-	with := map[string][]string{"node": {h.node.name}, "kind": {nodeconfig.Flow}, "name": nil}
+	with := map[string][]string{"node": {h.node.name}, "kind": {h.kind()}, "name": nil}
 	for _, id := range []string{"kept", "made", "found", "broken"} {
 		with["name"] = append(with["name"], h.name(id))
 	}
