@@ -9,7 +9,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
 )
 
@@ -53,6 +55,9 @@ func (c *Caddy) Restart(flags ...string) {
 	cmd.Env = append(os.Environ(), "HOME="+c.Dir, "XDG_CONFIG_HOME="+c.Dir, "XDG_DATA_HOME="+c.Dir)
 	c.Process = Start(c.t, cmd)
 	Eventually(c.t, "Caddy answers", func() bool { _, err := c.Do(http.MethodGet, "/config/", nil); return err == nil })
+	if slices.Contains(flags, "--watch") { // an edit before that is what it compares the file with
+		Eventually(c.t, "Caddy watches its file", func() bool { return strings.Contains(c.Output(), "watching config file for changes") })
+	}
 }
 
 // Do is a request of its admin API.
