@@ -166,7 +166,7 @@ func keaKeeper(t *testing.T) *keeper {
 			return map[string]any{"valid-lifetime": lifetime, "user-context": map[string]any{"password": secret("user-context/password")},
 				"subnet4": []any{map[string]any{"id": 7, "subnet": "192.0.2.0/24", "user-context": map[string]any{"token": secret("subnet4/0/user-context/token")}}}}
 		},
-		byHand: func(_ string, config map[string]any) { k.Set(config) }}
+		byHand: func(_ string, config map[string]any) { k.Edit(config) }}
 }
 
 // canaries are values that must not leave a node.
