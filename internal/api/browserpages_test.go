@@ -76,7 +76,7 @@ func fleetFlow(t *testing.T, s *story, p *browse.Page) {
 	testkit.Must(t, s.op.Operate(s.ctx(), "resume", storyRun, "back"))
 	p.Press("g", "f")
 	p.In("region", "Rollouts under way").WaitText("wave early has 2 hosts in flight")
-	p.In("region", "Rollouts under way").WaitText("Next: wave rest opens after ")
+	p.In("region", "Rollouts under way").WaitText("Next: wave rest opens; waits for ")
 	p.TabTo("application", "8 hosts: …")
 	p.Press("ArrowRight", "ArrowRight", "ArrowRight", "ArrowRight")
 	p.WaitText("h-0003: soaking")

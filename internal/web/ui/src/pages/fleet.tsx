@@ -78,7 +78,7 @@ function ofNodes(nodes: NodeRow[]) {
 function Next({ step }: { step: Step }) {
   const what = step.wave ? `wave ${step.wave} opens` : "it is over";
   if (!step.block) return <>Next: {what}, at once</>;
-  return <>Next: {what} after {step.block.waitsFor}{step.earliest ? <>, or by time alone <Time at={step.earliest} /></> : null}</>;
+  return <>Next: {what}; waits for {step.block.waitsFor}{step.earliest ? <>, or by time alone <Time at={step.earliest} /></> : null}</>;
 }
 
 function UnderWay({ rollouts }: { rollouts: Rollout[] }) {
