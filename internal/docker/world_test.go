@@ -130,7 +130,7 @@ func (w *world) layer(set spec.Set) deploy.Layer {
 // now and then for what the agent does not record.
 func (w *world) until(what string, f func() (bool, string)) {
 	w.t.Helper()
-	deadline, first := time.After(patience), time.Now()
+	deadline := time.After(patience)
 	for {
 		next, began := w.a.next(), time.Now()
 		ok, words := f()
@@ -139,7 +139,7 @@ func (w *world) until(what string, f func() (bool, string)) {
 		}
 		select {
 		case <-next:
-		case <-time.After(testkit.Pause(time.Since(began), time.Since(first))):
+		case <-time.After(testkit.Pause(time.Since(began))):
 		case <-deadline:
 			w.leaked()
 			w.t.Fatalf("%s: %s\n%s\n%s", what, words, w.a.phases(w.ctx), w.listed())

@@ -55,7 +55,7 @@ func Eventually(t T, what string, cond func() bool) {
 
 // InTime asks a condition again and again, and is false when Patience ends first.
 func InTime(cond func() bool) bool {
-	limit, first := time.NewTimer(Patience), time.Now()
+	limit := time.NewTimer(Patience)
 	defer limit.Stop()
 	for {
 		began := time.Now()
@@ -63,18 +63,17 @@ func InTime(cond func() bool) bool {
 			return true
 		}
 		select {
-		case <-time.After(Pause(time.Since(began), time.Since(first))):
+		case <-time.After(Pause(time.Since(began))):
 		case <-limit.C:
 			return false
 		}
 	}
 }
 
-// Pause is how long to wait before a condition is asked again that took that long to ask, and was waited
-// for that long: a test that waits leaves the machine to what it waits for, and still sees what lasts
-// for some hundredths of a second.
-func Pause(asked, waited time.Duration) time.Duration {
-	return min(max(2*time.Millisecond, 5*asked, min(waited/20, 25*time.Millisecond)), time.Second)
+// Pause is how long to wait before a condition is asked again that took that long to
+// ask: a test that waits leaves the machine to what it waits for.
+func Pause(asked time.Duration) time.Duration {
+	return min(max(2*time.Millisecond, 5*asked), time.Second)
 }
 
 // Files writes files below a folder, by their names relative to it with slashes.
