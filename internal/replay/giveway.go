@@ -10,8 +10,10 @@ import (
 // mostPause bounds a pause, so that what somebody waits for ends on a busy machine too.
 const mostPause = 2 * time.Second
 
-// pause is how long to do nothing after some work that took ran of a processor, while others had waited
-// for one, or it for them. The idle class of Linux gives way in time alone: what runs in the gaps of
+// lookEvery is the least time between two looks at how busy the machine is: a piece of work may be tiny.
+const lookEvery = 20 * time.Millisecond
+
+// pause is how long to do nothing after some work that took ran of a processor and waited for one. The idle class of Linux gives way in time alone: what runs in the gaps of
 // others still takes their caches.
 func pause(ran, waited time.Duration) time.Duration {
 	if waited < ran/2 {
@@ -21,14 +23,21 @@ func pause(ran, waited time.Duration) time.Duration {
 }
 
 // breaks pauses between pieces of work where the machine is busy.
-type breaks struct{ ran, waited time.Duration }
+type breaks struct {
+	ran, waited time.Duration
+	looked      time.Time
+}
 
 // between is called after each piece of work.
 func (b *breaks) between() {
+	if time.Since(b.looked) < lookEvery {
+		return
+	}
 	ran, waited := scheduled()
 	took := pause(ran-b.ran, waited-b.waited)
 	b.ran, b.waited = ran, waited
 	time.Sleep(took)
+	b.looked = time.Now()
 }
 
 // scheduled is how long the threads of this process ran, and waited for a processor; zero where Linux
