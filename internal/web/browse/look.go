@@ -77,30 +77,23 @@ func paletted(full image.Image) image.Image {
 }
 
 // Usable holds what is on the page against what everybody needs of it, in both themes and on both
-// sizes of screen: nothing that axe-core finds, and nothing beside the screen. A page without a name
-// was looked at under its own before, and is looked at in two of the four ways. Seen is called with each look.
+// sizes of screen: nothing that axe-core finds, and nothing beside the screen. Seen is called with each look.
 func (p *Page) Usable(name string, seen ...func(width int64, scheme string)) {
 	p.t.Helper()
 	p.Until("all of it to be there", `document.querySelector("h1") && !document.querySelector("[aria-busy]")`)
-	type look struct {
-		width  int64
-		scheme string
-	}
-	looks := []look{{wide, "light"}, {narrow, "dark"}, {wide, "dark"}, {narrow, "light"}}
-	if name == "" {
-		looks = looks[:2]
-	}
-	for _, l := range looks {
-		p.Size(l.width, high)
-		p.Scheme(l.scheme)
-		for _, found := range p.Axe() {
-			p.t.Errorf("%s, %d wide, %s: %s", name, l.width, l.scheme, found)
-		}
-		if over := Eval[int64](p, "document.documentElement.scrollWidth"); over > l.width {
-			p.t.Errorf("%s is %d wide on a screen of %d; %s", name, over, l.width, Eval[string](p, beside))
-		}
-		for _, f := range seen {
-			f(l.width, l.scheme)
+	for _, width := range []int64{wide, narrow} {
+		for _, scheme := range []string{"light", "dark"} {
+			p.Size(width, high)
+			p.Scheme(scheme)
+			for _, found := range p.Axe() {
+				p.t.Errorf("%s, %d wide, %s: %s", name, width, scheme, found)
+			}
+			if over := Eval[int64](p, "document.documentElement.scrollWidth"); over > width {
+				p.t.Errorf("%s is %d wide on a screen of %d; %s", name, over, width, Eval[string](p, beside))
+			}
+			for _, f := range seen {
+				f(width, scheme)
+			}
 		}
 	}
 	p.Size(wide, high)
