@@ -65,7 +65,11 @@ func TestWorkerIsBound(t *testing.T) {
 		t.Errorf("it ended with %v, looked at %d times", err, looked)
 	}
 	_ = in.Close() // it is gone
-	if err := cmd.Wait(); err == nil || out.Len() > 0 || !strings.Contains(complaint.String(), "memory") {
+	// Go's runtime ends it, mostly with words of memory; its collector does not check every allocation
+	// and may fault instead. The server names the bound in either case.
+	err = cmd.Wait()
+	why := complaint.String()
+	if cmd.ProcessState.ExitCode() != 2 || out.Len() > 0 || !strings.Contains(why, "memory") && !strings.Contains(why, "SIGSEGV: segmentation violation") {
 		t.Errorf("%v, %q, %.200s", err, out, complaint)
 	}
 
