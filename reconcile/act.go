@@ -17,7 +17,11 @@ func (r *run) act(ctx context.Context, k kind, begun engine.Record, a engine.Act
 	began := r.l.cfg.now()
 	snap := engine.Snapshot{Row: begun.Row}
 	in := engine.Input{Snap: &snap, Policy: k.policy(), Causes: &r.causes, Now: began}
-	err, superseded := r.perform(ctx, k, in, begun.Act.DueBy, a)
+	var superseded bool
+	err := r.l.cfg.trace(ctx, "act "+a.ActionName(), r.ref, func(ctx context.Context) (err error) {
+		err, superseded = r.perform(ctx, k, in, begun.Act.DueBy, a)
+		return err
+	})
 	k.acted()
 	if err != nil {
 		r.l.stats.actErrors.Add(1)
@@ -28,6 +32,9 @@ func (r *run) act(ctx context.Context, k kind, begun engine.Record, a engine.Act
 		return result{}, false, ErrConflict
 	}
 	in.Now = r.l.cfg.now()
+	if m := r.l.cfg.metrics; m != nil {
+		m.Act(r.ref.Kind, a.ActionName(), in.Now.Sub(began), err)
+	}
 	out := classify(err, engine.CodeActFailed)
 	switch {
 	case err != nil && ctx.Err() != nil:

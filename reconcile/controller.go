@@ -28,9 +28,10 @@ type Controller struct {
 	mu    sync.Mutex
 	inbox []request
 
-	last  lastTurns
-	cache snapshotCache
-	stats counters
+	last    lastTurns
+	cache   snapshotCache
+	stats   counters
+	commits commits
 }
 
 // request asks the owner of the queue for a turn.
@@ -116,6 +117,18 @@ func (l *Controller) Apply(ctx context.Context, in engine.Intent, cause engine.C
 	return ch, err
 }
 
+// Deliver puts an event into the durable inbox of ref, from where its reconciler sees it
+// until it has handled it, and enqueues ref. When it returns without an error the event
+// may be acknowledged to whoever sent it: it was kept, or was received before.
+func (l *Controller) Deliver(ctx context.Context, ref engine.Ref, e engine.Event) error {
+	r, err := l.store.Deliver(ctx, ref, e, l.cfg.now())
+	l.cache.invalidate()
+	if err == nil && r.N != 0 {
+		l.Enqueue(ref, r.Cause)
+	}
+	return err
+}
+
 func (l *Controller) enqueue(requests ...request) {
 	for _, r := range requests {
 		if r.cause.Trigger != engine.TriggerResync {
@@ -132,10 +145,17 @@ func (l *Controller) enqueue(requests ...request) {
 	}
 }
 
+// announce tells of a commit.
 func (l *Controller) announce(ts []engine.Transition) {
 	if l.cfg.after != nil && len(ts) > 0 {
 		l.cfg.after(ts)
 	}
+	if m := l.cfg.metrics; m != nil {
+		for _, t := range ts {
+			m.Move(t.Ref.Kind, t.From, t.To)
+		}
+	}
+	l.commits.tell()
 }
 
 // queueOwner is the goroutine that owns the queue.
@@ -241,6 +261,9 @@ func (o *queueOwner) drain() {
 func (o *queueOwner) start(it engine.Item) {
 	r := &run{l: o.l, ref: it.Ref, causes: it.Causes, woken: make(chan struct{}, 1)}
 	o.running[it.Ref] = r
+	if m := o.l.cfg.metrics; m != nil {
+		m.Queue(o.queue.Len(), len(o.running))
+	}
 	go func() { o.l.results <- r.do(o.ctx) }()
 }
 
@@ -279,7 +302,7 @@ func (l *Controller) collectKind(ctx context.Context, name string) {
 		age = 7 * 24 * time.Hour
 	}
 	if n, err := l.store.Purge(context.WithoutCancel(ctx), name, l.cfg.now().Add(-age)); err != nil {
-		l.stats.storeFailed(err)
+		l.storeFailed(err)
 		l.cfg.log.Error("purge deleted resources", "kind", name, "error", err)
 	} else if n > 0 {
 		l.cache.invalidate()

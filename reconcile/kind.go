@@ -21,6 +21,7 @@ type kind interface {
 	listed() bool // resources are observed together
 	observe(ctx context.Context, in engine.Input, fresh bool, now func() time.Time) (any, error)
 	decide(in engine.Input, observed any, check bool) (engine.Decision, error)
+	encode(in engine.Input, observed any) (json.RawMessage, error) // the view that decide has
 	act(ctx context.Context, in engine.Input, a engine.Action) error
 	acted()
 	orphans(ctx context.Context) ([]engine.Ref, error)
@@ -131,18 +132,33 @@ func (k *typedKind[D, O]) observe(ctx context.Context, in engine.Input, fresh bo
 	return o, err
 }
 
-func (k *typedKind[D, O]) decide(in engine.Input, observed any, check bool) (d engine.Decision, err error) {
+// view is what Decide gets.
+func (k *typedKind[D, O]) view(in engine.Input, observed any) (engine.View[D, O], error) {
 	r, err := k.shared(in)
-	if err != nil {
-		return d, err
-	}
-	v := engine.View[D, O]{Resource: r, Now: in.Now}
+	v := engine.View[D, O]{Resource: r, Events: in.Snap.Events, Now: in.Now}
 	v.Observed, _ = observed.(O) // a nil interface O stays its zero value
 	for i := range in.Snap.Children {
 		if c := &in.Snap.Children[i]; c.Phase != engine.Deleted {
 			v.Children = append(v.Children, c.ChildView())
 		}
 	}
+	return v, err
+}
+
+func (k *typedKind[D, O]) encode(in engine.Input, observed any) (json.RawMessage, error) {
+	v, err := k.view(in, observed)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(v)
+}
+
+func (k *typedKind[D, O]) decide(in engine.Input, observed any, check bool) (d engine.Decision, err error) {
+	v, err := k.view(in, observed)
+	if err != nil {
+		return d, err
+	}
+	r := v.Resource
 	var before []byte
 	if check {
 		if fresh, err := resource[D](in); err == nil && !reflect.DeepEqual(fresh.Desired, r.Desired) {

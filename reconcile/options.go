@@ -31,6 +31,9 @@ type config struct {
 	orphans  func(kind string, refs []engine.Ref)
 	debounce time.Duration
 	pure     bool
+	recorder func(Recorded) // nil: none, as the two below
+	metrics  Metrics
+	tracer   Tracer
 }
 
 func defaults() config {

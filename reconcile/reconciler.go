@@ -51,7 +51,7 @@ var (
 // Errors of stores.
 var (
 	// ErrNotFound: no row has this ref.
-	ErrNotFound = errors.New("no such resource")
+	ErrNotFound = engine.ErrNotFound
 	// ErrConflict: the row changed since it was loaded; the turn is dropped and taken again.
 	ErrConflict = errors.New("the resource changed meanwhile")
 )

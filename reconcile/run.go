@@ -12,11 +12,12 @@ import (
 
 // run is one turn of one resource, on a worker.
 type run struct {
-	l      *Controller
-	ref    engine.Ref
-	causes engine.Causes
-	woken  chan struct{} // somebody asked for ref while it runs
-	acting atomic.Bool
+	l       *Controller
+	ref     engine.Ref
+	causes  engine.Causes
+	woken   chan struct{} // somebody asked for ref while it runs
+	acting  atomic.Bool
+	decided string // the name of the last decision
 }
 
 // result is what the owner of the queue learns.
@@ -50,6 +51,10 @@ const storeDelay = time.Second
 // a wake only if the row is gone or terminal, or waits for a trigger.
 func (r *run) do(ctx context.Context) result {
 	r.l.stats.turns.Add(1)
+	if m := r.l.cfg.metrics; m != nil {
+		began := r.l.cfg.now()
+		defer func() { m.Turn(r.ref.Kind, r.decided, r.l.cfg.now().Sub(began)) }()
+	}
 	for {
 		res, again, err := r.step(ctx)
 		now := r.l.cfg.now()
@@ -63,7 +68,7 @@ func (r *run) do(ctx context.Context) result {
 			r.l.stats.conflicts.Add(1)
 			return result{ref: r.ref, again: r.causes, wake: now}
 		case err != nil:
-			r.l.stats.storeFailed(err)
+			r.l.storeFailed(err)
 			r.l.cfg.log.Error("record a turn", "ref", r.ref.String(), "error", err)
 			return result{ref: r.ref, again: r.causes, wake: now.Add(storeDelay)}
 		case !again:
@@ -113,7 +118,11 @@ func (r *run) load(ctx context.Context) (engine.Snapshot, error) {
 // observeAndDecide observes and decides, and records what follows.
 func (r *run) observeAndDecide(ctx context.Context, k kind, in engine.Input) (result, bool, error) {
 	octx, cancel := context.WithTimeout(ctx, k.policy().ObserveTimeout)
-	observed, err := k.observe(octx, in, r.mustRead(), r.l.cfg.now)
+	var observed any
+	err := r.l.cfg.trace(octx, "observe", r.ref, func(ctx context.Context) (err error) {
+		observed, err = k.observe(ctx, in, r.mustRead(), r.l.cfg.now)
+		return err
+	})
 	cancel()
 	var d engine.Decision
 	if err == nil {
@@ -123,6 +132,7 @@ func (r *run) observeAndDecide(ctx context.Context, k kind, in engine.Input) (re
 	if err != nil {
 		return r.observeFailed(ctx, k, in, err)
 	}
+	r.decided = d.Name()
 	r.l.last.remember(r.ref, decidedTurn{d, r.causes, in.Now})
 	rec := engine.AfterDecide(in, d, r.askRepairGate(ctx, in, d))
 	err = r.commit(ctx, in, rec)
@@ -133,6 +143,9 @@ func (r *run) observeAndDecide(ctx context.Context, k kind, in engine.Input) (re
 	}
 	if err != nil {
 		return result{}, false, err
+	}
+	if rec.Write && r.l.cfg.recorder != nil {
+		r.record(k, in, observed, d)
 	}
 	if rec.Act == nil {
 		return r.result(k, rec), false, nil
@@ -222,7 +235,7 @@ func (r *run) trim(ctx context.Context, in engine.Input, rec engine.Record) {
 		return
 	}
 	if err := r.l.store.Trim(ctx, r.ref, h, rec.Now); err != nil {
-		r.l.stats.storeFailed(err)
+		r.l.storeFailed(err)
 		r.l.cfg.log.Error("trim history", "ref", r.ref.String(), "error", err)
 	}
 }

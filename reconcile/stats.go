@@ -62,9 +62,12 @@ type counters struct {
 	storeErr                                                                         atomic.Pointer[error] // the last one
 }
 
-func (c *counters) storeFailed(err error) {
-	c.storeErr.Store(&err)
-	c.storeErrs.Add(1)
+func (l *Controller) storeFailed(err error) {
+	l.stats.storeErr.Store(&err)
+	l.stats.storeErrs.Add(1)
+	if m := l.cfg.metrics; m != nil {
+		m.StoreFailed(err)
+	}
 }
 
 // StoreErr is nil while Stats counts no error of the store, and else wraps the last one:

@@ -32,6 +32,12 @@ type Store interface {
 	Open(ctx context.Context) (Opened, error)
 	// Apply sets what is desired of a root, in a transaction of its own.
 	Apply(ctx context.Context, in engine.Intent, now time.Time, cause engine.Cause) (engine.Change, error)
+	// Deliver puts an event into the inbox of ref, with the trigger that it raises, in one
+	// transaction. One that has the source and id of an event that ref received before, in
+	// any of its generations, is dropped: there is nothing to raise. [engine.Receive] says
+	// which are refused. Events stay until their row is purged, those that were handled
+	// without data.
+	Deliver(ctx context.Context, ref engine.Ref, e engine.Event, now time.Time) (engine.Raise, error)
 	// Get reads one row. It returns ErrNotFound if there is none.
 	Get(ctx context.Context, ref engine.Ref) (engine.Row, error)
 	// List reads rows, ordered by kind and id.

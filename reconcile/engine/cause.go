@@ -16,7 +16,7 @@ const (
 	TriggerRetry                       // a back-off ended
 	TriggerChild                       // a child changed
 	TriggerParent                      // the parent set or deleted this resource
-	TriggerSibling                     // another child of the same parent changed
+	TriggerSibling                     // something beside it changed that it waits for; asked for by who sees it, never by a commit
 	TriggerExternal                    // an event from outside
 	TriggerDeadline                    // an absolute deadline was reached
 	TriggerOperator                    // a person or the owner of a root changed or nudged it

@@ -25,6 +25,9 @@ type Decision struct {
 	reason   Reason
 	children []Intent
 	verdicts []Verdict
+	report   string // encoded
+	handled  int64
+	err      error // of the report
 }
 
 // IsConverged decides that the world is as desired (or, for a resource that is
@@ -58,6 +61,42 @@ func (d Decision) WithVerdicts(verdicts ...Verdict) Decision {
 	return d
 }
 
+// MaxReport bounds an encoded report, in bytes.
+const MaxReport = 16 << 10
+
+// WithReport tells the parent more than phase and reason: an address, a result. It is
+// encoded as JSON, is at most MaxReport long, and holds until the next decision, which
+// gives it anew or has none. What is too long, or does not encode, fails the generation.
+func (d Decision) WithReport(report any) Decision {
+	raw, err := json.Marshal(report)
+	switch {
+	case err != nil:
+		d.err = fmt.Errorf("encode the report: %w", err)
+	case len(raw) > MaxReport:
+		d.err = fmt.Errorf("the report has %d bytes; at most %d are kept", len(raw), MaxReport)
+	default:
+		d.report = string(raw)
+	}
+	return d
+}
+
+// WithHandled says that the events of the view up to number n need not be seen again. Their
+// data is dropped; they are still known as received.
+func (d Decision) WithHandled(n int64) Decision { d.handled = n; return d }
+
+// Report is the encoded report, nil if there is none.
+func (d Decision) Report() json.RawMessage { return rawReport(d.report) }
+
+// Handled is the number of the last event that need not be seen again; 0 if none was named.
+func (d Decision) Handled() int64 { return d.handled }
+
+func rawReport(s string) json.RawMessage {
+	if s == "" {
+		return nil
+	}
+	return json.RawMessage(s)
+}
+
 // Reason, Children and Verdicts read the decision's parts.
 func (d Decision) Reason() Reason      { return d.reason }
 func (d Decision) Children() []Intent  { return d.children }
@@ -65,6 +104,28 @@ func (d Decision) Verdicts() []Verdict { return d.verdicts }
 
 // Name is converged, do, wait or fail.
 func (d Decision) Name() string { return cmp.Or(d.name, "fail") }
+
+// MarshalJSON encodes the decision with all its parts; two are the same if their encodings are.
+func (d Decision) MarshalJSON() ([]byte, error) {
+	if d.err != nil {
+		return nil, d.err
+	}
+	out := struct {
+		Name     string          `json:"decision"`
+		Action   string          `json:"action,omitempty"`
+		Input    Action          `json:"input,omitempty"`
+		Until    time.Time       `json:"until,omitzero"`
+		Reason   Reason          `json:"reason"`
+		Children []Intent        `json:"children,omitempty"`
+		Verdicts []Verdict       `json:"verdicts,omitempty"`
+		Report   json.RawMessage `json:"report,omitempty"`
+		Handled  int64           `json:"handled,omitempty"`
+	}{d.Name(), "", d.action, d.until, d.reason, d.children, d.verdicts, d.Report(), d.handled}
+	if d.action != nil {
+		out.Action = d.action.ActionName()
+	}
+	return json.Marshal(out)
+}
 
 // Action returns the action of a Do, or nil.
 func (d Decision) Action() Action { return d.action }
@@ -80,6 +141,7 @@ const (
 	OpUpsert Op = "upsert" // present, with this desired state
 	OpDelete Op = "delete" // absent
 	OpRetry  Op = "retry"  // same desired state, attempts start afresh
+	OpAck    Op = "ack"    // a person knows of its alert; nothing else changes
 	opLimit  Op = "limit"  // lower NotAfter to the parent's, nothing else; given by the framework
 )
 
@@ -87,17 +149,18 @@ const (
 // Decision, or by an owner for a root. An intent that changes nothing writes
 // nothing.
 type Intent struct {
-	Op      Op
-	Ref     Ref
-	Desired json.RawMessage // encoded; equal states must have equal bytes
-	Order   int             // children are deleted from the highest order down, one class at a time; equal orders go together
+	Op      Op              `json:"op"`
+	Ref     Ref             `json:"ref"`
+	Desired json.RawMessage `json:"desired,omitempty"` // encoded; equal states must have equal bytes
+	Order   int             `json:"order,omitempty"`   // children are deleted from the highest order down, one class at a time; equal orders go together
 	// ConvergeBy: Failed when it passes before the generation converged once.
-	ConvergeBy time.Time
+	ConvergeBy time.Time `json:"convergeBy,omitzero"`
 	// NotAfter: deleted when it passes, whatever is desired. A child's is never later than its parent's.
-	NotAfter time.Time
+	NotAfter time.Time `json:"notAfter,omitzero"`
 	// DeleteBy: Orphaned when it passes before the resource is observed gone; the policy's
 	// CleanupGrace may end earlier. An Upsert that has it needs a NotAfter that is not later.
-	DeleteBy time.Time
+	DeleteBy time.Time `json:"deleteBy,omitzero"`
+	note     string    // of an acknowledgement
 	err      error
 }
 
@@ -116,6 +179,10 @@ func Delete(ref Ref) Intent { return Intent{Op: OpDelete, Ref: ref} }
 
 // Retry is the intent that ref start its attempts afresh, keeping its generation.
 func Retry(ref Ref) Intent { return Intent{Op: OpRetry, Ref: ref} }
+
+// Acknowledge is the intent that the alert of ref need no longer be shown; note is kept in
+// its history. A later failure raises another one.
+func Acknowledge(ref Ref, note string) Intent { return Intent{Op: OpAck, Ref: ref, note: note} }
 
 // WithOrder sets the order class.
 func (i Intent) WithOrder(order int) Intent { i.Order = order; return i }
@@ -144,7 +211,7 @@ const (
 // Verdict is a parent's answer to one failed generation of a child. A parent that
 // wants to fail without deleting its children decides Fail and answers Continue.
 type Verdict struct {
-	Child      Ref
-	Generation int64
-	Action     FailureAction
+	Child      Ref           `json:"child"`
+	Generation int64         `json:"generation"`
+	Action     FailureAction `json:"action"`
 }

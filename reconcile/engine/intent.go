@@ -3,6 +3,7 @@ package engine
 import (
 	"bytes"
 	"fmt"
+	"strconv"
 	"time"
 )
 
@@ -24,7 +25,7 @@ func owner(r Ref) string {
 // none). parent is nil when the owner of a root sets it. The result has Changed
 // unset when there is nothing to write; a new row's Created is left to the store.
 //
-// Only an owner's Retry may reach a resource that belongs to a parent.
+// Only an owner's Retry and Acknowledge may reach a resource that belongs to a parent.
 func ApplyIntent(cur, parent *Row, in Intent, at time.Time, cause Cause) (Row, Change, error) {
 	if in.err != nil {
 		return Row{}, Change{}, in.err
@@ -35,7 +36,7 @@ func ApplyIntent(cur, parent *Row, in Intent, at time.Time, cause Cause) (Row, C
 		pref = parent.Ref
 		notAfter = earliest(notAfter, parent.state.NotAfter)
 	}
-	if cur != nil && cur.Parent != pref && !cur.Phase.Terminal() && in.Op != OpRetry {
+	if cur != nil && cur.Parent != pref && !cur.Phase.Terminal() && in.Op != OpRetry && in.Op != OpAck {
 		return Row{}, Change{}, &OwnerError{Ref: in.Ref, Owner: cur.Parent, Claimant: pref}
 	}
 	switch in.Op {
@@ -54,6 +55,8 @@ func ApplyIntent(cur, parent *Row, in Intent, at time.Time, cause Cause) (Row, C
 		return applyDelete(cur, parent, in, now, cause)
 	case OpRetry:
 		return applyRetry(cur, in.Ref, now, cause)
+	case OpAck:
+		return applyAck(cur, in, now, cause)
 	case opLimit:
 		if cur == nil || cur.Delete || cur.state.NotAfter == notAfter {
 			return unchanged(cur)
@@ -155,8 +158,20 @@ func applyRetry(cur *Row, ref Ref, now instant, cause Cause) (Row, Change, error
 	}
 	r.fresh(now)
 	r.state.ConvergeBy = 0 // a retry is not bound by what was missed
-	r.state.EscalatedGen, r.state.AckedGen = 0, 0
+	r.state.EscalatedGen, r.state.AckedGen, r.state.KnownGen = 0, 0, 0
 	t := r.move(to, NewReason(CodeRetryRequested, ""), now)
+	t.Causes, t.CauseCount = []Cause{cause}, 1
+	return write(r, &t)
+}
+
+func applyAck(cur *Row, in Intent, now instant, cause Cause) (Row, Change, error) {
+	if cur == nil || !cur.Alerts() {
+		return Row{}, Change{}, fmt.Errorf("acknowledge %s: it has no alert", in.Ref)
+	}
+	r := *cur
+	r.state.KnownGen = r.Generation
+	t := r.move(r.Phase, r.Reason, now)
+	t.Action = "acknowledge " + strconv.Quote(in.note)
 	t.Causes, t.CauseCount = []Cause{cause}, 1
 	return write(r, &t)
 }

@@ -68,15 +68,42 @@ func def[T comparable](v *T, d T) {
 	}
 }
 
+// The bounds of a policy's times. What is out of them was written in another unit.
+const (
+	shortest = time.Millisecond
+	longest  = 10 * 365 * 24 * time.Hour
+)
+
+// durations are the times of a policy; those that are optional may be 0.
+func (p *Policy) durations() []struct {
+	name     string
+	d        time.Duration
+	optional bool
+} {
+	return []struct {
+		name     string
+		d        time.Duration
+		optional bool
+	}{
+		{"retry.base", p.Retry.Base, false}, {"retry.cap", p.Retry.Cap, false},
+		{"actTimeout", p.ActTimeout, false}, {"observeTimeout", p.ObserveTimeout, false}, {"cleanupGrace", p.CleanupGrace, false},
+		{"resync", p.Resync, true}, {"revive", p.Revive, true}, {"reviveCap", p.ReviveCap, false}, {"history.age", p.History.Age, true},
+	}
+}
+
 // Validate reports a policy that cannot work. Call it on WithDefaults.
 func (p Policy) Validate() error {
+	for _, v := range p.durations() {
+		if v.optional && v.d == 0 || v.d >= shortest && v.d <= longest {
+			continue
+		}
+		return fmt.Errorf("%s is %s, want between %s and %dh; a time.Duration counts nanoseconds: write 30*time.Second", v.name, v.d, shortest, longest/time.Hour)
+	}
 	switch {
-	case p.Retry.Max < 1, p.Retry.Base < time.Millisecond, p.Retry.Cap < p.Retry.Base:
-		return fmt.Errorf("retry {max %d, base %s, cap %s}: want max >= 1 and 1ms <= base <= cap", p.Retry.Max, p.Retry.Base, p.Retry.Cap)
-	case p.ActTimeout < time.Millisecond, p.ObserveTimeout < time.Millisecond, p.CleanupGrace < time.Millisecond, p.MaxSteps < 1:
-		return fmt.Errorf("actTimeout, observeTimeout, cleanupGrace and maxSteps must be at least 1ms, or 1")
-	case p.Resync < 0, p.Revive < 0, p.History.Age < 0:
-		return fmt.Errorf("resync, revive and history.age must not be negative")
+	case p.Retry.Max < 1, p.Retry.Cap < p.Retry.Base:
+		return fmt.Errorf("retry {max %d, base %s, cap %s}: want max >= 1 and base <= cap", p.Retry.Max, p.Retry.Base, p.Retry.Cap)
+	case p.MaxSteps < 1:
+		return fmt.Errorf("maxSteps is %d, want at least 1", p.MaxSteps)
 	case p.ReviveCap < p.Revive:
 		return fmt.Errorf("reviveCap %s: want at least revive, %s", p.ReviveCap, p.Revive)
 	case p.OnChildFailure != Continue && p.OnChildFailure != Abort:

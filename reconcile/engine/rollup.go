@@ -37,7 +37,7 @@ func (r *Row) NeedsVerdict() bool {
 func (r *Row) ChildView() Child {
 	return Child{
 		Ref: r.Ref, Generation: r.Generation, Desired: r.Desired, Delete: r.Delete, Order: r.Order,
-		Phase: r.Phase, Reason: r.Reason, Attempts: r.Attempts, NotAfter: r.state.NotAfter.time(),
+		Phase: r.Phase, Reason: r.Reason, Attempts: r.Attempts, NotAfter: r.state.NotAfter.time(), Report: r.Report(),
 		NeedsVerdict: r.NeedsVerdict(),
 	}
 }

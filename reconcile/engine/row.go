@@ -47,6 +47,9 @@ type state struct {
 	Aborted      bool    `json:"aborted,omitempty"`   // failed by a child; its children are deleted
 	EscalatedGen int64   `json:"escalated,omitempty"` // last generation whose failure was escalated
 	AckedGen     int64   `json:"acked,omitempty"`     // last failed generation that the parent gave its verdict on
+	KnownGen     int64   `json:"known,omitempty"`     // last generation whose alert a person acknowledged
+	Report       string  `json:"report,omitempty"`    // of the last decision, encoded
+	Handled      int64   `json:"handled,omitempty"`   // events up to here are not shown again
 }
 
 // State is the part of the row that only the framework reads, encoded.
@@ -66,6 +69,19 @@ func (r *Row) SetState(raw []byte) error {
 	}
 	r.state = s
 	return nil
+}
+
+// Report is what the last decision told the parent, encoded; nil if it told nothing.
+func (r *Row) Report() json.RawMessage { return rawReport(r.state.Report) }
+
+// Handled is the number of the last event that is not shown again.
+func (r *Row) Handled() int64 { return r.state.Handled }
+
+// Alerts reports whether the row needs a person: it is orphaned, or a root that failed, and
+// nobody acknowledged it.
+func (r *Row) Alerts() bool {
+	bad := r.Phase == Orphaned || r.Phase == Failed && r.Parent.IsZero() && r.state.EscalatedGen == r.Generation
+	return bad && r.state.KnownGen != r.Generation
 }
 
 // GivenUp reports whether nothing more is done for this generation by itself
@@ -118,9 +134,10 @@ func Fold(ts []Transition) Status {
 // Snapshot is what one turn loads in one read transaction.
 type Snapshot struct {
 	Row      Row
-	Parent   *Row  // nil for a root, or if the parent's row is gone
-	Children []Row // by (Order, Created); terminal ones too
-	TriggerN int64 // newest outbox trigger for Row.Ref; it is acknowledged by the turn
+	Parent   *Row    // nil for a root, or if the parent's row is gone
+	Children []Row   // by (Order, Created); terminal ones too
+	Events   []Event // numbered above Row.Handled, in order
+	TriggerN int64   // newest outbox trigger for Row.Ref; it is acknowledged by the turn
 }
 
 // Raise is a trigger to be written to the outbox with the record that causes it.
@@ -151,6 +168,7 @@ type Record struct {
 	Raises      []Raise
 	NoHistory   bool  // the kind keeps no history; transitions are only announced
 	AckTrigger  int64 // outbox triggers for Row.Ref up to here are done
+	Handled     int64 // the data of events of Row.Ref up to here is dropped; 0: none
 	Now         time.Time
 
 	Act  *Act      // begin this act after the commit

@@ -34,7 +34,8 @@ func isNoOp(in *Input, d *Decision) bool {
 	row := &in.Snap.Row
 	if d.name != "converged" || row.Phase != Converged || row.ConvergedGen != row.Generation ||
 		row.Delete || row.Attempts != 0 || row.state.Steps != 0 || row.state.RetryAt != 0 || row.state.GivenUp ||
-		row.state.Action != "" || row.Reason != d.reason || len(d.children) != 0 {
+		row.state.Action != "" || row.Reason != d.reason || len(d.children) != 0 ||
+		d.err != nil || row.state.Report != d.report || row.state.Handled < d.handled {
 		return false
 	}
 	for i := range in.Snap.Children {
@@ -62,6 +63,11 @@ func turnOf(in Input, d Decision, block *Block) Record {
 		}
 	}
 	t := turn{in: in, rec: &rec, d: d, block: block}
+	if d.err != nil {
+		rec.fail(in, NewReason(CodeBadReport, d.err.Error()), false)
+		return rec.done(in)
+	}
+	t.report()
 	switch d.Name() {
 	case "converged":
 		t.converged()
@@ -120,6 +126,22 @@ type turn struct {
 	rec   *Record
 	d     Decision
 	block *Block
+}
+
+// report keeps what the decision tells the parent, which is told of it, and which events
+// are done with.
+func (t *turn) report() {
+	rec, row := t.rec, &t.rec.Row
+	if row.state.Handled < t.d.handled {
+		row.state.Handled, rec.Handled, rec.Write = t.d.handled, t.d.handled, true
+	}
+	if row.state.Report == t.d.report {
+		return
+	}
+	row.state.Report, rec.Write = t.d.report, true
+	if !row.Parent.IsZero() {
+		rec.Raises = append(rec.Raises, Raise{Ref: row.Parent, Cause: Cause{TriggerChild, row.Ref.String() + " reports"}})
+	}
 }
 
 func (t *turn) converged() {

@@ -56,6 +56,7 @@ const (
 	CodeChildConflict    Code = "child-conflict"
 	CodeBadDesired       Code = "bad-desired"
 	CodeBlocked          Code = "blocked"
+	CodeBadReport        Code = "bad-report"
 )
 
 // Reason is a code for programs and words for people. Words that change from
@@ -109,6 +110,7 @@ type View[D, O any] struct {
 	Resource Resource[D]
 	Observed O
 	Children []Child // in order of (Order, creation); deleted ones are left out
+	Events   []Event // received and not handled yet, in order of arrival
 	Now      time.Time
 }
 
@@ -123,6 +125,7 @@ type Child struct {
 	Reason     Reason          `json:"reason"`
 	Attempts   int             `json:"attempts,omitempty"`
 	NotAfter   time.Time       `json:"notAfter,omitzero"`
+	Report     json.RawMessage `json:"report,omitempty"` // of its last decision; nil if it had none
 	// NeedsVerdict is set when this generation failed and the parent has given
 	// no verdict yet.
 	NeedsVerdict bool `json:"needsVerdict,omitempty"`

@@ -135,6 +135,9 @@ func (s *Store) Purge(ctx context.Context, kind string, before time.Time) (n int
 		if _, err := tx.ExecContext(ctx, `DELETE FROM reconcile_transition WHERE (kind, id) IN (SELECT r.kind, r.id `+gone+`)`, kind, before.UnixMilli()); err != nil {
 			return fmt.Errorf("purge the history of deleted %s: %w", kind, err)
 		}
+		if _, err := tx.ExecContext(ctx, `DELETE FROM reconcile_event WHERE (kind, id) IN (SELECT r.kind, r.id `+gone+`)`, kind, before.UnixMilli()); err != nil {
+			return fmt.Errorf("purge the events of deleted %s: %w", kind, err)
+		}
 		res, err := tx.ExecContext(ctx, `DELETE FROM reconcile_resource WHERE (kind, id) IN (SELECT r.kind, r.id `+gone+`)`, kind, before.UnixMilli())
 		if err != nil {
 			return fmt.Errorf("purge deleted %s: %w", kind, err)

@@ -7,7 +7,7 @@ import (
 )
 
 // version is the newest schema this code knows.
-const version = 1
+const version = 2
 
 // schema holds the statements of each version.
 var schema = [version][]string{
@@ -40,12 +40,22 @@ var schema = [version][]string{
 		`CREATE TABLE reconcile_counter (name TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT, WITHOUT ROWID`,
 		`INSERT INTO reconcile_counter (name, value) VALUES ('created', 0)`,
 	},
+	{
+		`CREATE TABLE reconcile_event (
+			n INTEGER PRIMARY KEY AUTOINCREMENT,
+			kind TEXT NOT NULL, id TEXT NOT NULL,
+			source TEXT NOT NULL, event_id TEXT NOT NULL, type TEXT NOT NULL,
+			at INTEGER NOT NULL,
+			data BLOB) STRICT`,
+		`CREATE UNIQUE INDEX reconcile_event_once ON reconcile_event (kind, id, source, event_id)`,
+		`CREATE INDEX reconcile_event_ref ON reconcile_event (kind, id, n)`,
+	},
 }
 
 // Forget removes every resource with its history, inside the owner's transaction. No
 // Controller may run over the tables.
 func Forget(ctx context.Context, tx *sql.Tx) error {
-	for _, table := range []string{"reconcile_resource", "reconcile_transition", "reconcile_trigger"} {
+	for _, table := range []string{"reconcile_resource", "reconcile_transition", "reconcile_trigger", "reconcile_event"} {
 		if _, err := tx.ExecContext(ctx, "DELETE FROM "+table); err != nil {
 			return fmt.Errorf("forget all resources: %w", err)
 		}

@@ -42,12 +42,13 @@ var _ reconcile.Store = (*Store)(nil)
 // What every commit uses.
 var (
 	getQuery  = `SELECT ` + columnList + ` FROM reconcile_resource WHERE kind = ? AND id = ?`
-	loadQuery = `SELECT 0, (SELECT coalesce(max(n), 0) FROM reconcile_trigger WHERE kind = ?1 AND id = ?2), ` + columnList + `
+	loadQuery = `SELECT 0, (SELECT coalesce(max(n), 0) FROM reconcile_trigger WHERE kind = ?1 AND id = ?2),
+			(SELECT coalesce(max(n), 0) FROM reconcile_event WHERE kind = ?1 AND id = ?2), ` + columnList + `
 			FROM reconcile_resource WHERE kind = ?1 AND id = ?2
-		UNION ALL SELECT 1, 0, ` + parentList + ` FROM reconcile_resource WHERE (kind, id) =
+		UNION ALL SELECT 1, 0, 0, ` + parentList + ` FROM reconcile_resource WHERE (kind, id) =
 			(SELECT parent_kind, parent_id FROM reconcile_resource WHERE kind = ?1 AND id = ?2)
-		UNION ALL SELECT 2, 0, ` + columnList + ` FROM reconcile_resource WHERE parent_kind = ?1 AND parent_id = ?2
-		ORDER BY 1, 8, 7`
+		UNION ALL SELECT 2, 0, 0, ` + columnList + ` FROM reconcile_resource WHERE parent_kind = ?1 AND parent_id = ?2
+		ORDER BY 1, 9, 8`
 	putQuery    = `INSERT OR REPLACE INTO reconcile_resource (` + columnList + `) VALUES (?` + strings.Repeat(", ?", strings.Count(columnList, ",")) + `)`
 	countQuery  = `UPDATE reconcile_counter SET value = value + 1 WHERE name = 'created' RETURNING value`
 	insertQuery = `INSERT INTO reconcile_transition (` + transitionColumns + `) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
@@ -121,7 +122,8 @@ func (f fast) QueryRowContext(ctx context.Context, text string, args ...any) *sq
 	return f.Tx.QueryRowContext(ctx, text, args...)
 }
 
-// Load implements reconcile.Store. One statement is one consistent read.
+// Load implements reconcile.Store. One statement is one consistent read; an event that comes
+// after it has a trigger that is not acknowledged with it.
 func (s *Store) Load(ctx context.Context, ref engine.Ref) (snap engine.Snapshot, err error) {
 	stmt, err := s.prepare(ctx, loadQuery)
 	if err != nil {
@@ -132,17 +134,17 @@ func (s *Store) Load(ctx context.Context, ref engine.Ref) (snap engine.Snapshot,
 		return snap, fmt.Errorf("load %s: %w", ref, err)
 	}
 	defer rows.Close()
-	found := false
+	found, newest := false, int64(0)
 	for rows.Next() {
 		var what int
-		var trigger int64
+		var trigger, event int64
 		var r engine.Row
-		if err := scan(rows, &r, &what, &trigger); err != nil {
+		if err := scan(rows, &r, &what, &trigger, &event); err != nil {
 			return snap, fmt.Errorf("load %s: %w", ref, err)
 		}
 		switch what {
 		case 0:
-			snap.Row, snap.TriggerN, found = r, trigger, true
+			snap.Row, snap.TriggerN, newest, found = r, trigger, event, true
 		case 1:
 			snap.Parent = &r
 		case 2:
@@ -155,7 +157,10 @@ func (s *Store) Load(ctx context.Context, ref engine.Ref) (snap engine.Snapshot,
 	if !found {
 		return snap, reconcile.ErrNotFound
 	}
-	return snap, nil
+	if newest > snap.Row.Handled() {
+		snap.Events, err = s.events(ctx, s.db, &snap.Row)
+	}
+	return snap, err
 }
 
 // Commit implements reconcile.Store.
@@ -214,20 +219,31 @@ func (s *Store) commit(ctx context.Context, plain *sql.Tx, rec engine.Record) (r
 		return none, err
 	}
 	for _, r := range rec.Raises {
-		cause, err := json.Marshal(r.Cause)
-		if err != nil {
-			return none, fmt.Errorf("encode a cause for %s: %w", r.Ref, err)
-		}
-		res, err := tx.ExecContext(ctx, raiseQuery, r.Ref.Kind, r.Ref.ID, string(cause))
-		if err != nil {
-			return none, fmt.Errorf("raise a trigger for %s: %w", r.Ref, err)
-		}
-		if r.N, err = res.LastInsertId(); err != nil {
-			return none, fmt.Errorf("number a trigger for %s: %w", r.Ref, err)
+		if err := s.raise(ctx, tx, &r); err != nil {
+			return none, err
 		}
 		out.Raised = append(out.Raised, r)
 	}
+	if err := s.handled(ctx, tx, ref, rec.Handled); err != nil {
+		return none, err
+	}
 	return out, s.ack(ctx, tx, ref, rec.AckTrigger)
+}
+
+// raise writes a trigger and numbers it.
+func (s *Store) raise(ctx context.Context, tx fast, r *engine.Raise) error {
+	cause, err := json.Marshal(r.Cause)
+	if err != nil {
+		return fmt.Errorf("encode a cause for %s: %w", r.Ref, err)
+	}
+	res, err := tx.ExecContext(ctx, raiseQuery, r.Ref.Kind, r.Ref.ID, string(cause))
+	if err != nil {
+		return fmt.Errorf("raise a trigger for %s: %w", r.Ref, err)
+	}
+	if r.N, err = res.LastInsertId(); err != nil {
+		return fmt.Errorf("number a trigger for %s: %w", r.Ref, err)
+	}
+	return nil
 }
 
 func (s *Store) ack(ctx context.Context, q querier, ref engine.Ref, n int64) error {

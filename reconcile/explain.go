@@ -1,0 +1,106 @@
+package reconcile
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/steadyfleet/steady/reconcile/engine"
+)
+
+// Explanation is all that is known of one resource: what is desired, where it stands and why,
+// what comes next, and what led there.
+type Explanation struct {
+	Row      engine.Row          `json:"row"`
+	Next     time.Time           `json:"next,omitzero"` // the earliest next attempt
+	Last     LastTurn            `json:"last"`
+	Children []engine.Child      `json:"children,omitempty"`
+	Events   []engine.Event      `json:"events,omitempty"`  // not handled yet
+	History  []engine.Transition `json:"history,omitempty"` // the newest ten
+}
+
+// explained is how many transitions an Explanation has.
+const explained = 10
+
+// Explain says why a resource is where it is.
+func (l *Controller) Explain(ctx context.Context, ref engine.Ref) (Explanation, error) {
+	snap, err := l.store.Load(ctx, ref)
+	if err != nil {
+		return Explanation{}, fmt.Errorf("explain %s: %w", ref, err)
+	}
+	e := Explanation{Row: snap.Row, Next: snap.Row.NextAttempt(), Last: l.LastTurn(ctx, ref), Events: snap.Events}
+	for i := range snap.Children {
+		if snap.Children[i].Phase != engine.Deleted {
+			e.Children = append(e.Children, snap.Children[i].ChildView())
+		}
+	}
+	e.History, err = l.store.History(ctx, ref, max(0, snap.Row.Transitions-explained), explained)
+	return e, err
+}
+
+// Attention lists the resources that need a person and that nobody acknowledged: orphans, and
+// roots that failed. Retry, a new desired state or Acknowledge takes one off the list.
+func (l *Controller) Attention(ctx context.Context) ([]engine.Row, error) {
+	rows, err := l.store.List(ctx, Filter{Phases: []engine.Phase{engine.Failed, engine.Orphaned}})
+	var out []engine.Row
+	for i := range rows {
+		if rows[i].Alerts() {
+			out = append(out, rows[i])
+		}
+	}
+	return out, err
+}
+
+// String is the explanation for a terminal.
+func (e Explanation) String() string {
+	var b strings.Builder
+	row := &e.Row
+	fmt.Fprintf(&b, "%s is %s: %s\n", row.Ref, row.Phase, row.Reason.Text())
+	line := func(name, format string, args ...any) {
+		fmt.Fprintf(&b, "  %-9s "+format+"\n", append([]any{name}, args...)...)
+	}
+	switch {
+	case row.Delete:
+		line("desired", "absent (generation %d)", row.Generation)
+	default:
+		line("desired", "%s (generation %d, converged %d)", row.Desired, row.Generation, row.ConvergedGen)
+	}
+	if !row.Parent.IsZero() {
+		line("parent", "%s", row.Parent)
+	}
+	if e.Last.Decision != "" {
+		line("decided", "%s at %s, asked for by %s", e.Last.Decision, e.Last.At.Format(time.RFC3339), causesText(e.Last.Causes))
+	}
+	if row.Attempts > 0 {
+		line("attempts", "%d", row.Attempts)
+	}
+	if !e.Next.IsZero() {
+		line("next", "%s at the earliest", e.Next.Format(time.RFC3339))
+	}
+	for _, c := range e.Children {
+		line("child", "%s %s: %s", c.Ref, c.Phase, c.Reason.Text())
+	}
+	for _, ev := range e.Events {
+		line("event", "%s %s from %s at %s", ev.Type, ev.ID, ev.Source, ev.At.Format(time.RFC3339))
+	}
+	for _, t := range e.History {
+		line("history", "%s %s: %s%s", t.At.Format(time.RFC3339), t.To, t.Reason.Text(), errorText(t.Error))
+	}
+	return b.String()
+}
+
+func errorText(s string) string {
+	if s == "" {
+		return ""
+	}
+	return " (" + s + ")"
+}
+
+func causesText(cs []engine.Cause) string {
+	texts := make([]string, len(cs))
+	for i, c := range cs {
+		texts[i] = c.String()
+	}
+	return strings.Join(texts, ", ")
+}
