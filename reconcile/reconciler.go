@@ -53,7 +53,7 @@ var (
 	// ErrNotFound: no row has this ref.
 	ErrNotFound = engine.ErrNotFound
 	// ErrConflict: the row changed since it was loaded; the turn is dropped and taken again.
-	ErrConflict = errors.New("the resource changed meanwhile")
+	ErrConflict = engine.ErrConflict
 )
 
 type terminalError struct {

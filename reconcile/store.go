@@ -51,27 +51,10 @@ type Store interface {
 	Purge(ctx context.Context, kind string, before time.Time) (int, error)
 }
 
-// Committed is what a Commit wrote.
-type Committed struct {
-	Transitions []engine.Transition // of the row and of its children
-	Raised      []engine.Raise      // with N set
-}
-
-// Opened is the state at start.
-type Opened struct {
-	Refs   []OpenRef
-	Raised []engine.Raise
-}
-
-// OpenRef is a row that is not terminal.
-type OpenRef struct {
-	Ref    engine.Ref
-	Acting bool // left in the middle of an act
-}
-
-// Filter selects rows; zero fields select all.
-type Filter struct {
-	Kind   string
-	Parent engine.Ref
-	Phases []engine.Phase
-}
+// What stores are handed and give back.
+type (
+	Committed = engine.Committed
+	Opened    = engine.Opened
+	OpenRef   = engine.OpenRef
+	Filter    = engine.Filter
+)

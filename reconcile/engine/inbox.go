@@ -29,7 +29,6 @@ const (
 var (
 	ErrEventTooLarge = fmt.Errorf("an event has at most %d bytes of data, and %d in each of source, id and type", MaxEventData, MaxEventName)
 	ErrEventUnnamed  = errors.New("an event needs source, id and type")
-	ErrNotFound      = errors.New("no such resource")
 	ErrInboxFull     = fmt.Errorf("%d events wait to be handled", MaxUnhandled)
 )
 

@@ -1,0 +1,265 @@
+package engine
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// Table keeps rows, history, inboxes and the trigger outbox in memory. It changes by Fold alone: what
+// a call would change is returned as a Write, which the caller makes durable first. It has no
+// lock: many may read it, or one write.
+type Table struct {
+	rows                      map[Ref]*kept
+	children                  map[Ref]map[Ref]struct{}
+	created, raised, received int64 // numbers given out
+}
+
+// kept is all that is kept of one resource.
+type kept struct {
+	row     Row
+	history []Transition
+	inbox   []Event
+	outbox  []Raise
+}
+
+// NewTable makes an empty table.
+func NewTable() *Table {
+	return &Table{rows: map[Ref]*kept{}, children: map[Ref]map[Ref]struct{}{}}
+}
+
+func (t *Table) put(row Row) {
+	r := t.rows[row.Ref]
+	if r == nil {
+		r = &kept{}
+		t.rows[row.Ref] = r
+	}
+	if old := r.row.Parent; old != row.Parent {
+		delete(t.children[old], row.Ref)
+	}
+	if p := row.Parent; !p.IsZero() {
+		if t.children[p] == nil {
+			t.children[p] = map[Ref]struct{}{}
+		}
+		t.children[p][row.Ref] = struct{}{}
+	}
+	t.created = max(t.created, row.Created)
+	r.row = row
+}
+
+func (t *Table) remove(ref Ref) {
+	if r := t.rows[ref]; r != nil {
+		delete(t.children[r.row.Parent], ref)
+	}
+	delete(t.rows, ref)
+	if len(t.children[ref]) == 0 {
+		delete(t.children, ref)
+	}
+}
+
+// row is a copy of the row of ref, nil if there is none.
+func (t *Table) row(ref Ref) *Row {
+	if r := t.rows[ref]; r != nil {
+		row := r.row
+		return &row
+	}
+	return nil
+}
+
+// number gives new rows their place in the order of creation.
+func (t *Table) number(rows []Row) []StoredRow {
+	out, next := make([]StoredRow, len(rows)), t.created
+	for i, r := range rows {
+		if r.Created == 0 {
+			next++
+			r.Created = next
+		}
+		out[i] = stored(r)
+	}
+	return out
+}
+
+// Commit is what a record writes. It fails with ErrConflict if the row is not as expected.
+func (t *Table) Commit(rec Record) (w Write, out Committed, err error) {
+	ref := rec.Row.Ref
+	if cur := t.row(ref); cur == nil || cur.Revision != rec.Expect {
+		return w, out, ErrConflict
+	}
+	rows, ts, err := Expand(rec, func(r Ref) (*Row, error) { return t.row(r), nil })
+	if err != nil {
+		return w, out, err
+	}
+	out.Transitions = slices.Concat(rec.Transitions, ts)
+	w = Write{At: rec.Now, Rows: t.number(append([]Row{rec.Row}, rows...)), Transitions: out.Transitions}
+	if rec.NoHistory {
+		w.Transitions = ts
+	}
+	for i, r := range rec.Raises {
+		r.N = t.raised + int64(i) + 1
+		out.Raised = append(out.Raised, r)
+		w.Raised = append(w.Raised, Raised(r))
+	}
+	if rec.AckTrigger != 0 {
+		w.Acked = &UpTo{ref, rec.AckTrigger}
+	}
+	if rec.Handled != 0 {
+		w.Handled = &UpTo{ref, rec.Handled}
+	}
+	return w, out, nil
+}
+
+// Ack is what removing the triggers of ref up to n writes.
+func (t *Table) Ack(ref Ref, n int64) (w Write) {
+	if t.rows[ref] != nil && n > 0 {
+		w.Acked = &UpTo{ref, n}
+	}
+	return w
+}
+
+// Apply is what an intent of the owner of a root writes.
+func (t *Table) Apply(in Intent, now time.Time, cause Cause) (w Write, ch Change, err error) {
+	row, ch, err := ApplyIntent(t.row(in.Ref), nil, in, now, cause)
+	if err == nil && ch.Changed {
+		w = Write{At: now, Rows: t.number([]Row{row}), Transitions: ch.Transition}
+	}
+	return w, ch, err
+}
+
+// Deliver is what an event for ref writes; nothing if it is known.
+func (t *Table) Deliver(ref Ref, e Event, now time.Time) (w Write, r Raise, err error) {
+	cur, unhandled := t.row(ref), 0
+	if cur != nil {
+		for _, known := range t.rows[ref].inbox {
+			if known.Source == e.Source && known.ID == e.ID {
+				return w, r, nil
+			}
+			if known.N > cur.Handled() {
+				unhandled++
+			}
+		}
+	}
+	if err := Receive(cur, ref, e, unhandled); err != nil {
+		return w, r, err
+	}
+	e.N, e.At = t.received+1, now.UTC().Truncate(time.Millisecond)
+	r = Raise{N: t.raised + 1, Ref: ref, Cause: e.Cause()}
+	return Write{At: now, Events: []Received{{ref, e}}, Raised: []Raised{Raised(r)}}, r, nil
+}
+
+// Trim is what a history policy drops of one resource.
+func (t *Table) Trim(ref Ref, h History, now time.Time) (w Write) {
+	if r := t.rows[ref]; r != nil {
+		if drop := h.Drop(r.history, now); len(drop) > 0 {
+			w = Write{At: now, Trimmed: &Trimmed{ref, drop}}
+		}
+	}
+	return w
+}
+
+// Purge is what removes the rows of a kind that were deleted before an instant and have no
+// row below them.
+func (t *Table) Purge(kind string, before time.Time) (w Write) {
+	for ref, r := range t.rows {
+		if ref.Kind == kind && r.row.Phase == Deleted && r.row.Since().Before(before) && len(t.children[ref]) == 0 {
+			w.Purged = append(w.Purged, ref)
+		}
+	}
+	slices.SortFunc(w.Purged, Ref.Compare)
+	return w
+}
+
+// Load reads a row with its parent, its children, its inbox and its newest trigger.
+func (t *Table) Load(ref Ref) (snap Snapshot, err error) {
+	r := t.rows[ref]
+	if r == nil {
+		return snap, ErrNotFound
+	}
+	snap.Row, snap.Parent = r.row, t.row(r.row.Parent)
+	for c := range t.children[ref] {
+		snap.Children = append(snap.Children, t.rows[c].row)
+	}
+	slices.SortFunc(snap.Children, func(a, b Row) int {
+		return cmp.Or(cmp.Compare(a.Order, b.Order), cmp.Compare(a.Created, b.Created))
+	})
+	for _, e := range r.inbox {
+		if e.N > r.row.Handled() {
+			snap.Events = append(snap.Events, e)
+		}
+	}
+	if n := len(r.outbox); n > 0 {
+		snap.TriggerN = r.outbox[n-1].N
+	}
+	return snap, nil
+}
+
+// Get reads one row. It returns ErrNotFound if there is none.
+func (t *Table) Get(ref Ref) (Row, error) {
+	if r := t.rows[ref]; r != nil {
+		return r.row, nil
+	}
+	return Row{}, ErrNotFound
+}
+
+// List reads rows, ordered by kind and id.
+func (t *Table) List(f Filter) []Row {
+	var out []Row
+	for ref, r := range t.rows {
+		if f.Kind != "" && f.Kind != ref.Kind || !f.Parent.IsZero() && f.Parent != r.row.Parent ||
+			len(f.Phases) > 0 && !slices.Contains(f.Phases, r.row.Phase) {
+			continue
+		}
+		out = append(out, r.row)
+	}
+	slices.SortFunc(out, func(a, b Row) int { return a.Ref.Compare(b.Ref) })
+	return out
+}
+
+// Open lists every row that is not terminal, in the order of creation, and the outbox.
+func (t *Table) Open() (out Opened) {
+	created := map[Ref]int64{}
+	for ref, r := range t.rows {
+		created[ref] = r.row.Created
+		if !r.row.Phase.Terminal() {
+			out.Refs = append(out.Refs, OpenRef{Ref: ref, Acting: r.row.Phase == Acting})
+		}
+		out.Raised = append(out.Raised, r.outbox...)
+	}
+	slices.SortFunc(out.Refs, func(a, b OpenRef) int { return cmp.Compare(created[a.Ref], created[b.Ref]) })
+	slices.SortFunc(out.Raised, func(a, b Raise) int { return cmp.Compare(a.N, b.N) })
+	return out
+}
+
+// History reads up to limit transitions of ref with N > after, oldest first; limit 0 is all.
+func (t *Table) History(ref Ref, after int64, limit int) []Transition {
+	r := t.rows[ref]
+	if r == nil {
+		return nil
+	}
+	from, _ := slices.BinarySearchFunc(r.history, after+1, func(x Transition, n int64) int { return cmp.Compare(x.N, n) })
+	ts := r.history[from:]
+	if limit > 0 {
+		ts = ts[:min(limit, len(ts))]
+	}
+	return slices.Clone(ts)
+}
+
+// Snapshot is a write that makes an empty table equal to this one.
+func (t *Table) Snapshot() (w Write) {
+	refs := make([]Ref, 0, len(t.rows))
+	for ref := range t.rows { // order-free: sorted below
+		refs = append(refs, ref)
+	}
+	slices.SortFunc(refs, func(a, b Ref) int { return cmp.Compare(t.rows[a].row.Created, t.rows[b].row.Created) })
+	for _, ref := range refs {
+		r := t.rows[ref]
+		w.Rows = append(w.Rows, stored(r.row))
+		w.Transitions = append(w.Transitions, r.history...)
+		for _, e := range r.inbox {
+			w.Events = append(w.Events, Received{ref, e})
+		}
+		for _, x := range r.outbox {
+			w.Raised = append(w.Raised, Raised(x))
+		}
+	}
+	return w
+}
