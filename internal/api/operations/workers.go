@@ -44,9 +44,10 @@ type workers struct {
 	stopping <-chan struct{}
 	told     func(id string) // something about a job is new
 
-	mu   sync.Mutex
-	busy bool
-	jobs []*job // the one that was asked last at the end
+	running sync.WaitGroup // what does the jobs, while there are some
+	mu      sync.Mutex
+	busy    bool
+	jobs    []*job // the one that was asked last at the end
 }
 
 // job is a question with its answer. Only what the workers' lock guards changes.
@@ -92,7 +93,7 @@ func (w *workers) enqueue(j *job) (operator.Forecast, error) {
 	w.jobs = append(w.jobs, j)
 	if !w.busy {
 		w.busy = true
-		go w.run()
+		w.running.Go(w.run)
 	}
 	return j.Forecast, nil
 }

@@ -25,14 +25,7 @@ func shellWorkers(t *testing.T, line string) (*workers, chan string) {
 	w.command = []string{"/bin/sh", "-c", line}
 	t.Cleanup(func() {
 		close(stopping)
-		for busy := true; busy; {
-			w.mu.Lock()
-			busy = w.busy
-			w.mu.Unlock()
-			if busy {
-				<-told
-			}
-		}
+		w.running.Wait()
 	})
 	return w, told
 }
@@ -134,15 +127,8 @@ func TestWorkersTakeTurns(t *testing.T) {
 	if raw := testkit.Value(os.ReadFile(starts))(t); len(raw) != 2*(w.queue+1) {
 		t.Errorf("%d processes for %d questions", len(raw)/2, w.queue+1)
 	}
-	for { // the one that is through forgets
-		w.mu.Lock()
-		n, busy := len(w.jobs), w.busy
-		w.mu.Unlock()
-		if !busy {
-			if n != w.kept {
-				t.Errorf("%d answers are kept, not %d", n, w.kept)
-			}
-			break
-		}
+	w.running.Wait() // the one that is through forgets
+	if len(w.jobs) != w.kept {
+		t.Errorf("%d answers are kept, not %d", len(w.jobs), w.kept)
 	}
 }
