@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"cmp"
 	"slices"
 	"time"
@@ -75,6 +76,9 @@ func (t *Table) number(rows []Row) []StoredRow {
 			r.Created = next
 		}
 		out[i] = stored(r)
+		if before := t.rows[r.Ref]; before != nil && bytes.Equal(before.row.Desired, r.Desired) {
+			out[i].Desired, out[i].SameDesired = nil, true
+		}
 	}
 	return out
 }

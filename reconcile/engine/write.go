@@ -32,6 +32,8 @@ func (w *Write) IsZero() bool {
 type StoredRow struct {
 	Row
 	State json.RawMessage `json:"state"`
+	// SameDesired says that what is desired is as before, and left out.
+	SameDesired bool `json:"sameDesired,omitempty"`
 }
 
 // Raised is a trigger of the outbox.
@@ -66,6 +68,9 @@ func (t *Table) Fold(w Write) error {
 	rows := make([]Row, len(w.Rows))
 	for i := range w.Rows {
 		rows[i] = w.Rows[i].Row
+		if before := t.rows[rows[i].Ref]; w.Rows[i].SameDesired && before != nil {
+			rows[i].Desired = before.row.Desired
+		}
 		if err := rows[i].SetState(w.Rows[i].State); err != nil {
 			return err
 		}

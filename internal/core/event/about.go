@@ -25,11 +25,12 @@ const (
 	KindOverride = "override"
 	KindLog      = "log"
 	KindNode     = "node"
+	KindSession  = "session"
 )
 
 // Kinds lists what an event may be about.
 func Kinds() []string {
-	return append([]string{KindHost, KindRollout, KindChannel, KindManifest, KindBundle, KindRelease, KindSource, KindOverride, KindLog, KindNode}, nodeconfig.KindNames()...)
+	return append([]string{KindHost, KindRollout, KindChannel, KindManifest, KindBundle, KindRelease, KindSource, KindOverride, KindLog, KindNode, KindSession}, nodeconfig.KindNames()...)
 }
 
 // maxSubjects bounds what one event is about.

@@ -17,6 +17,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/health"
 	"github.com/steadyfleet/steady/internal/core/managed"
 	"github.com/steadyfleet/steady/internal/core/plan"
+	"github.com/steadyfleet/steady/reconcile/engine"
 )
 
 // Fold is one part of what is folded from the log. Its state before Restore is the one
@@ -41,14 +42,15 @@ type State struct {
 	Managed *managed.State
 	Health  *health.State
 	Nodes   *drift.State
-	folds   []Fold // in the order in which they read an entry and decide
+	Rows    *engine.Table // of sessions, and of what is below them
+	folds   []Fold        // in the order in which they read an entry and decide
 }
 
 // NewState returns the state before the first event. The folds of first come before
 // all others: the plan reads the documents that they find.
 func NewState(docs plan.Documents, first ...Fold) *State {
-	s := &State{Plan: plan.New(docs), Managed: managed.New(), Health: health.New(), Nodes: drift.New()}
-	s.folds = append(first, healthFold{s}, managedFold{s}, nodesFold{s}, &planFold{State: s, docs: docs})
+	s := &State{Plan: plan.New(docs), Managed: managed.New(), Health: health.New(), Nodes: drift.New(), Rows: engine.NewTable()}
+	s.folds = append(first, healthFold{s}, managedFold{s}, nodesFold{s}, rowsFold{s}, &planFold{State: s, docs: docs})
 	return s
 }
 
@@ -93,7 +95,11 @@ func (s *State) Planned(entries []event.Entry, err error) ([]event.Entry, error)
 func (s *State) Record(host string, now clock.Instant, events ...event.Event) ([]event.Entry, error) {
 	entries := make([]event.Entry, 0, len(events))
 	for _, ev := range events {
-		e, err := event.NewEntry(now, event.HostSubject(host), ev)
+		subject := event.HostSubject(host)
+		if on, ok := ev.(interface{ On() event.Subject }); ok {
+			subject = on.On()
+		}
+		e, err := event.NewEntry(now, subject, ev)
 		if err == nil {
 			err = s.Apply(e)
 		}
@@ -162,7 +168,7 @@ func (s *State) Restore(raw []byte) error {
 	}
 	for _, f := range s.folds {
 		part, ok := parts[f.Name()]
-		if _, young := f.(nodesFold); !ok && !young { // a snapshot from before there were nodes has nothing of them
+		if _, young := f.(interface{ young() }); !ok && !young {
 			return fmt.Errorf("%w: it has no %s", ErrOtherFolds, f.Name())
 		}
 		if err := f.Restore(part); err != nil {

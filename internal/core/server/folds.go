@@ -9,6 +9,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/health"
 	"github.com/steadyfleet/steady/internal/core/managed"
 	"github.com/steadyfleet/steady/internal/core/plan"
+	"github.com/steadyfleet/steady/reconcile/engine"
 )
 
 // planFold is the plan: rollouts, hosts and grants.
@@ -121,6 +122,47 @@ func (f nodesFold) Restore(raw json.RawMessage) error {
 	}
 	f.State.Nodes = drift.Restore(n)
 	return nil
+}
+
+// young: a snapshot from before there were nodes has nothing of them.
+func (nodesFold) young() {}
+
+// rowsFold is the rows of sessions. It decides nothing: their controller does, and records it.
+type rowsFold struct{ *State }
+
+func (f rowsFold) Name() string                              { return "rows" }
+func (f rowsFold) Due() clock.Instant                        { return 0 }
+func (f rowsFold) Next(clock.Instant) ([]event.Entry, error) { return nil, nil }
+func (f rowsFold) Snapshot() (json.RawMessage, error)        { return json.Marshal(f.Rows.Snapshot()) }
+
+// young: a snapshot from before there were sessions has nothing of them.
+func (rowsFold) young() {}
+
+func (f rowsFold) Apply(e event.Entry) error {
+	if e.Type != (event.ResourceRecorded{}).EventType() {
+		return nil
+	}
+	ev, err := event.Decode(e)
+	if err != nil {
+		return err
+	}
+	return f.fold(ev.(event.ResourceRecorded).Write)
+}
+
+func (f rowsFold) fold(raw json.RawMessage) error {
+	var w engine.Write
+	if err := json.Unmarshal(raw, &w); err != nil {
+		return err
+	}
+	return f.Rows.Fold(w)
+}
+
+func (f rowsFold) Restore(raw json.RawMessage) error {
+	f.State.Rows = engine.NewTable()
+	if len(raw) == 0 {
+		return nil
+	}
+	return f.fold(raw)
 }
 
 // nodeEntries makes entries of events that the fold of nodes decided, and has folded.

@@ -1,0 +1,107 @@
+package session
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/steadyfleet/steady/reconcile/engine"
+)
+
+// Where a phase stands.
+const (
+	PhasePending = "pending"
+	PhaseRunning = "running"
+	PhaseFailed  = "failed"
+	PhaseOver    = "over"
+)
+
+func phaseState(c *engine.Child) string {
+	switch {
+	case c == nil:
+		return PhasePending
+	case c.Phase == engine.Converged:
+		return PhaseOver
+	case c.Phase == engine.Failed:
+		return PhaseFailed
+	}
+	return PhaseRunning
+}
+
+// PhaseReport is what a phase tells its part: the data of the event that ended it.
+type PhaseReport struct {
+	Event  string          `json:"event,omitempty"` // its id
+	Result json.RawMessage `json:"result,omitempty"`
+}
+
+// AcceptedEvent is the type of the event by which the server notes, in the inbox of a phase, that
+// its call was accepted. Nobody outside may send it.
+const AcceptedEvent = "steady.job.accepted"
+
+// RetryEvent is the type of the event by which an operator has a phase begin anew.
+const RetryEvent = "steady.phase.retry"
+
+// MakeCall makes the call of a phase. Try counts from 0; the receiver can tell a repeated one by
+// its key.
+type MakeCall struct {
+	Call Call   `json:"call"`
+	Try  int    `json:"try"`
+	Key  string `json:"key"`
+}
+
+// ActionName implements engine.Action.
+func (MakeCall) ActionName() string { return "call" }
+
+// maxResult bounds the data of an event that goes into a report.
+const maxResult = 8 << 10
+
+// DecidePhase is the decision on a phase, by the events in its inbox: a call until it is accepted,
+// then the wait for the event that ends it, for each try.
+func DecidePhase(v engine.View[Phase, NeedsNothing]) engine.Decision {
+	ph := &v.Resource.Desired
+	if v.Resource.Delete {
+		return engine.IsConverged(engine.NewReason(codeGone, ""))
+	}
+	var began time.Time
+	calls, tries := 0, 0 // ever, and since it was asked to begin anew
+	for i := range v.Events {
+		e := &v.Events[i]
+		switch {
+		case e.Type == RetryEvent:
+			tries = 0
+		case e.Type == AcceptedEvent:
+			began, calls, tries = e.At, calls+1, tries+1
+		case ph.Await != "" && e.Type == ph.Await:
+			r := PhaseReport{Event: e.ID}
+			if len(e.Data) <= maxResult {
+				r.Result = e.Data
+			}
+			return engine.IsConverged(engine.NewReason(codeOver, "ended by event "+e.ID)).WithReport(r)
+		}
+	}
+	switch {
+	case tries == 0:
+		return engine.Do(MakeCall{callOf(ph), calls, key(v.Resource, calls)}, engine.NewReason(codeCall, "its job has not been asked for"))
+	case ph.Await == "":
+		return engine.IsConverged(engine.NewReason(codeOver, "its job was accepted"))
+	}
+	until := began.Add(ph.Timeout)
+	if v.Now.Before(until) {
+		return engine.WaitUntil(until, engine.NewReason(codeAwaits, "it awaits an event "+ph.Await))
+	}
+	if tries > ph.Retries {
+		return engine.Fail(engine.NewReason(codeTimeout, fmt.Sprintf("no event %s within %s of %d calls", ph.Await, ph.Timeout, tries)))
+	}
+	return engine.Do(MakeCall{callOf(ph), calls, key(v.Resource, calls)}, engine.NewReason(codeTimeout, "no event came in time"))
+}
+
+func callOf(ph *Phase) Call {
+	if ph.Job == nil {
+		return Call{} // nothing is called; that it began is noted all the same
+	}
+	return *ph.Job
+}
+
+func key(r engine.Resource[Phase], try int) string {
+	return fmt.Sprintf("%s#%d.%d", r.Ref.ID, r.Generation, try)
+}

@@ -1,0 +1,306 @@
+// Package session decides how a tree of time-boxed sessions comes up on hosts and is gone in
+// time: Session → Part → Pod, and the phases of a part. Its reconcilers are the pure half of
+// kinds of package reconcile; see that for retries, deadlines, escalation and the cascade.
+package session
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/core/place"
+	"github.com/steadyfleet/steady/reconcile/engine"
+)
+
+// The kinds of rows. Ids are paths: NAME, NAME/PART, NAME/PART/POD and NAME/PART/PHASE.
+const (
+	KindSession = "session"
+	KindPart    = "part"
+	KindPod     = "pod"
+	KindPhase   = "phase"
+)
+
+// Spec is what is desired of a session.
+type Spec struct {
+	Owner    string   `json:"owner"` // who asked for it
+	Timeslot Timeslot `json:"timeslot"`
+	// OnFailure is what a part that failed does to the session: continue, the default, leaves
+	// the other parts alone; abort ends them in reverse order.
+	OnFailure engine.FailureAction `json:"onFailure,omitempty"`
+	Parts     []Part               `json:"parts"`
+}
+
+// Timeslot bounds a session; its instants follow each other. Images and containers come from
+// ProvisionAt on and are to be ready by Start. At End the session is taken down, and whatever
+// still runs at CleanupDeadline ends on its host, cut off or not.
+type Timeslot struct {
+	ProvisionAt     time.Time `json:"provisionAt"`
+	Start           time.Time `json:"start"`
+	End             time.Time `json:"end"`
+	CleanupDeadline time.Time `json:"cleanupDeadline"`
+}
+
+// Part is a piece of a session that is ready, fails and is taken down as one.
+type Part struct {
+	Name string `json:"name"`
+	// After are gates, all of which open before the part comes up.
+	After []Gate `json:"after,omitempty"`
+	// OnFailure is what a pod or phase that failed does to the part: abort, the default, ends
+	// the others and fails the part; continue leaves it degraded.
+	OnFailure engine.FailureAction `json:"onFailure,omitempty"`
+	Stopped   bool                 `json:"stopped,omitempty"`
+	Pods      []Pod                `json:"pods,omitempty"`
+	Phases    []Phase              `json:"phases,omitempty"`
+}
+
+// Gate is one thing that a part waits for; one of its fields is set.
+type Gate struct {
+	Part  string    `json:"part,omitempty"`  // is ready
+	Phase string    `json:"phase,omitempty"` // PART/PHASE is over
+	At    time.Time `json:"at,omitzero"`
+	Event string    `json:"event,omitempty"` // an event of this type was received for the session
+}
+
+// Pod is a group of resources that run on one host.
+type Pod struct {
+	Name string `json:"name"`
+	// Selector, Arch, MilliCPU, Memory, GPU, Spread and AntiAffinity choose the host; see package
+	// place. An empty selector is every host.
+	Selector     fleet.Selector   `json:"selector,omitzero"`
+	Arch         string           `json:"arch,omitempty"`
+	Resources    place.Resources  `json:"resources,omitzero"`
+	GPU          place.GPURequest `json:"gpu,omitzero"`
+	Spread       *place.Spread    `json:"spread,omitempty"`
+	AntiAffinity []string         `json:"antiAffinity,omitempty"`
+	// Workloads are resources of the managed layer, as a Compose fragment makes them.
+	Workloads []Workload `json:"workloads"`
+}
+
+// Workload is one resource of a pod.
+type Workload struct {
+	Kind string          `json:"kind"`
+	Name string          `json:"name"`
+	Spec json.RawMessage `json:"spec"`
+}
+
+// ID is kind/name.
+func (w *Workload) ID() string { return w.Kind + "/" + w.Name }
+
+// Phase is a step of a part, begun once the part's pods are ready and the phases before it
+// are over.
+type Phase struct {
+	Name string `json:"name"`
+	Job  *Call  `json:"job,omitempty"` // asked for at its beginning; nil: nothing is
+	// Await is the type of the event that ends it; empty: the call itself does.
+	Await string `json:"await,omitempty"`
+	// Timeout is how long the event may take, and Retries how often the call is made again
+	// after that.
+	Timeout time.Duration `json:"timeout,omitempty"`
+	Retries int           `json:"retries,omitempty"`
+}
+
+// Call is an HTTP request of a job.
+type Call struct {
+	Method string          `json:"method,omitempty"` // POST if empty
+	URL    string          `json:"url"`
+	Body   json.RawMessage `json:"body,omitempty"`
+}
+
+// Bounds of a session.
+const (
+	MaxParts     = 64
+	MaxPods      = 64 // of a part
+	MaxPhases    = 64 // of a part
+	MaxWorkloads = 64 // of a pod
+	MaxLength    = 90 * 24 * time.Hour
+	MaxGrace     = 7 * 24 * time.Hour
+	MaxRetries   = 10
+	MaxWait      = 7 * 24 * time.Hour
+)
+
+// Problem is what is wrong with a field, by its path.
+type Problem struct {
+	Path    string `json:"path"`
+	Message string `json:"message"`
+}
+
+// Problems are all that is wrong with a session.
+type Problems []Problem
+
+func (p Problems) Error() string {
+	lines := make([]string, len(p))
+	for i, x := range p {
+		lines[i] = x.Path + ": " + x.Message
+	}
+	return strings.Join(lines, "\n")
+}
+
+func (p *Problems) add(path, format string, args ...any) {
+	*p = append(*p, Problem{path, fmt.Sprintf(format, args...)})
+}
+
+// Validate finds all that is wrong with a session that is asked for now. It returns Problems.
+func Validate(name string, s *Spec, now time.Time) error {
+	var p Problems
+	if err := fleet.CheckName(name); err != nil {
+		p.add("name", "%v", err)
+	}
+	s.Timeslot.validate(&p, now)
+	checkAction(&p, "onFailure", s.OnFailure)
+	if len(s.Parts) == 0 || len(s.Parts) > MaxParts {
+		p.add("parts", "there are %d; expected 1 to %d", len(s.Parts), MaxParts)
+	}
+	seen := map[string]int{}
+	for i := range s.Parts {
+		part, path := &s.Parts[i], fmt.Sprintf("parts[%d]", i)
+		checkName(&p, path, part.Name, seen)
+		part.validate(&p, path)
+	}
+	s.gates(&p)
+	if len(p) > 0 {
+		return p
+	}
+	return nil
+}
+
+func (t *Timeslot) validate(p *Problems, now time.Time) {
+	const path = "timeslot."
+	switch {
+	case !t.End.After(now):
+		p.add(path+"end", "%s has passed", t.End.Format(time.RFC3339))
+	case t.Start.Before(t.ProvisionAt):
+		p.add(path+"start", "it is before provisionAt")
+	case !t.End.After(t.Start):
+		p.add(path+"end", "it is not after start")
+	case t.CleanupDeadline.Before(t.End):
+		p.add(path+"cleanupDeadline", "it is before end")
+	case t.End.Sub(t.ProvisionAt) > MaxLength:
+		p.add(path+"end", "the session would last %s; at most %s are allowed", t.End.Sub(t.ProvisionAt), MaxLength)
+	case t.CleanupDeadline.Sub(t.End) > MaxGrace:
+		p.add(path+"cleanupDeadline", "it is %s after end; at most %s are allowed", t.CleanupDeadline.Sub(t.End), MaxGrace)
+	}
+}
+
+func checkAction(p *Problems, path string, a engine.FailureAction) {
+	if a != "" && a != engine.Abort && a != engine.Continue {
+		p.add(path, "unknown action %q: expected abort or continue", a)
+	}
+}
+
+func checkName(p *Problems, path, name string, seen map[string]int) {
+	if err := fleet.CheckName(name); err != nil {
+		p.add(path+".name", "%v", err)
+	}
+	if seen[name]++; seen[name] > 1 {
+		p.add(path+".name", "%s is there twice", name)
+	}
+}
+
+func (part *Part) validate(p *Problems, path string) {
+	checkAction(p, path+".onFailure", part.OnFailure)
+	if len(part.Pods) > MaxPods || len(part.Phases) > MaxPhases || len(part.Pods)+len(part.Phases) == 0 {
+		p.add(path, "it has %d pods and %d phases; expected one of either, and at most %d and %d", len(part.Pods), len(part.Phases), MaxPods, MaxPhases)
+	}
+	pods, phases, workloads := map[string]int{}, map[string]int{}, map[string]string{}
+	for i := range part.Pods {
+		pod, path := &part.Pods[i], fmt.Sprintf("%s.pods[%d]", path, i)
+		checkName(p, path, pod.Name, pods)
+		if len(pod.Workloads) == 0 || len(pod.Workloads) > MaxWorkloads {
+			p.add(path+".workloads", "there are %d; expected 1 to %d", len(pod.Workloads), MaxWorkloads)
+		}
+		for k := range pod.Workloads {
+			id := pod.Workloads[k].ID()
+			if other, twice := workloads[id]; twice {
+				p.add(fmt.Sprintf("%s.workloads[%d]", path, k), "%s is declared by pod %s", id, other)
+			}
+			workloads[id] = pod.Name
+		}
+	}
+	for i := range part.Phases {
+		ph, path := &part.Phases[i], fmt.Sprintf("%s.phases[%d]", path, i)
+		checkName(p, path, ph.Name, phases)
+		switch {
+		case ph.Job == nil && ph.Await == "":
+			p.add(path, "it has neither a job nor an event to await")
+		case ph.Await != "" && (ph.Timeout <= 0 || ph.Timeout > MaxWait):
+			p.add(path+".timeout", "it is %s; expected more than 0 and at most %s", ph.Timeout, MaxWait)
+		case ph.Retries < 0 || ph.Retries > MaxRetries:
+			p.add(path+".retries", "there are %d; expected 0 to %d", ph.Retries, MaxRetries)
+		}
+	}
+}
+
+// gates checks that gates name what there is, and that no part waits for itself.
+func (s *Spec) gates(p *Problems) {
+	index := map[string]int{}
+	for i := range s.Parts {
+		index[s.Parts[i].Name] = i
+	}
+	waits := make([][]int, len(s.Parts))
+	for i := range s.Parts {
+		for k, g := range s.Parts[i].After {
+			path := fmt.Sprintf("parts[%d].after[%d]", i, k)
+			if n := g.fields(); n != 1 {
+				p.add(path, "%d of part, phase, at and event are set; expected one", n)
+				continue
+			}
+			on := g.on()
+			if on == "" {
+				continue
+			}
+			j, ok := index[on]
+			if !ok {
+				p.add(path, "there is no part %s", on)
+				continue
+			}
+			if _, name, phase := strings.Cut(g.Phase, "/"); g.Phase != "" && (!phase || !slices.ContainsFunc(s.Parts[j].Phases, func(ph Phase) bool { return ph.Name == name })) {
+				p.add(path+".phase", "part %s has no phase %q; expected PART/PHASE", on, name)
+			}
+			waits[i] = append(waits[i], j)
+		}
+	}
+	if cycle := findCycle(waits); cycle >= 0 {
+		p.add(fmt.Sprintf("parts[%d].after", cycle), "part %s waits for itself", s.Parts[cycle].Name)
+	}
+}
+
+func (g *Gate) fields() (n int) {
+	for _, set := range []bool{g.Part != "", g.Phase != "", !g.At.IsZero(), g.Event != ""} {
+		if set {
+			n++
+		}
+	}
+	return n
+}
+
+// on is the part that a gate waits for, if it waits for one.
+func (g *Gate) on() string {
+	part, _, _ := strings.Cut(g.Phase, "/")
+	return cmp.Or(g.Part, part)
+}
+
+// findCycle finds a node that can be reached from itself, or -1.
+func findCycle(edges [][]int) int {
+	state := make([]int, len(edges)) // 1: on the way, 2: done
+	var visit func(i int) bool
+	visit = func(i int) bool {
+		state[i] = 1
+		for _, j := range edges[i] {
+			if state[j] == 1 || state[j] == 0 && visit(j) {
+				return true
+			}
+		}
+		state[i] = 2
+		return false
+	}
+	for i := range edges {
+		if state[i] == 0 && visit(i) {
+			return i
+		}
+	}
+	return -1
+}
