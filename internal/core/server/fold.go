@@ -17,6 +17,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/health"
 	"github.com/steadyfleet/steady/internal/core/managed"
 	"github.com/steadyfleet/steady/internal/core/plan"
+	"github.com/steadyfleet/steady/internal/core/session"
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
 
@@ -43,13 +44,14 @@ type State struct {
 	Health  *health.State
 	Nodes   *drift.State
 	Rows    *engine.Table // of sessions, and of what is below them
+	Booked  session.Bookings
 	folds   []Fold        // in the order in which they read an entry and decide
 }
 
 // NewState returns the state before the first event. The folds of first come before
 // all others: the plan reads the documents that they find.
 func NewState(docs plan.Documents, first ...Fold) *State {
-	s := &State{Plan: plan.New(docs), Managed: managed.New(), Health: health.New(), Nodes: drift.New(), Rows: engine.NewTable()}
+	s := &State{Plan: plan.New(docs), Managed: managed.New(), Health: health.New(), Nodes: drift.New(), Rows: engine.NewTable(), Booked: session.Bookings{}}
 	s.folds = append(first, healthFold{s}, managedFold{s}, nodesFold{s}, rowsFold{s}, &planFold{State: s, docs: docs})
 	return s
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/health"
 	"github.com/steadyfleet/steady/internal/core/managed"
 	"github.com/steadyfleet/steady/internal/core/plan"
+	"github.com/steadyfleet/steady/internal/core/session"
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
 
@@ -154,11 +155,22 @@ func (f rowsFold) fold(raw json.RawMessage) error {
 	if err := json.Unmarshal(raw, &w); err != nil {
 		return err
 	}
-	return f.Rows.Fold(w)
+	if err := f.Rows.Fold(w); err != nil {
+		return err
+	}
+	for _, r := range w.Rows {
+		if row, err := f.Rows.Get(r.Ref); err == nil {
+			f.Booked.Note(&row)
+		}
+	}
+	for _, ref := range w.Purged {
+		delete(f.Booked, ref)
+	}
+	return nil
 }
 
 func (f rowsFold) Restore(raw json.RawMessage) error {
-	f.State.Rows = engine.NewTable()
+	f.State.Rows, f.State.Booked = engine.NewTable(), session.Bookings{}
 	if len(raw) == 0 {
 		return nil
 	}

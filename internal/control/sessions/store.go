@@ -1,0 +1,141 @@
+package sessions
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/server"
+	"github.com/steadyfleet/steady/internal/core/session"
+	"github.com/steadyfleet/steady/reconcile"
+	"github.com/steadyfleet/steady/reconcile/engine"
+)
+
+// logStore is a reconcile.Store whose rows are a fold of the server's log: a call returns once
+// what it writes is durable there.
+type logStore struct{ s Server }
+
+var _ reconcile.Store = logStore{}
+
+// write records what f makes of the committed rows. An error of f records nothing.
+func (l logStore) write(ctx context.Context, name string, f func(*server.State) (engine.Write, error)) error {
+	var failed error
+	err := l.s.Record(ctx, "", func(s *server.State, _ clock.Instant) ([]event.Event, error) {
+		var w engine.Write
+		if w, failed = f(s); failed != nil || w.IsZero() {
+			return nil, nil
+		}
+		var raw json.RawMessage
+		if raw, failed = json.Marshal(w); failed != nil {
+			return nil, nil
+		}
+		return []event.Event{event.ResourceRecorded{OnSession: event.OnSession{Session: name}, Write: raw}}, nil
+	})
+	if err != nil {
+		return err
+	}
+	return failed
+}
+
+// read runs f on the committed rows.
+func (l logStore) read(ctx context.Context, f func(*engine.Table) error) error {
+	var failed error
+	if err := l.s.ViewState(ctx, func(s *server.State) { failed = f(s.Rows) }); err != nil {
+		return err
+	}
+	return failed
+}
+
+// Commit implements reconcile.Store. It is refused, and the turn taken again, where the host that
+// a pod books has no room any more: two turns may have seen the same.
+func (l logStore) Commit(ctx context.Context, rec engine.Record) (out reconcile.Committed, err error) {
+	err = l.write(ctx, session.Of(rec.Row.Ref), func(s *server.State) (w engine.Write, err error) {
+		if b := session.Booking(&rec.Row); b != nil && !s.Booked.Fits(rec.Row.Ref, b, l.s.hosts(s)[b.Host].Capacity()) {
+			return w, engine.ErrConflict
+		}
+		w, out, err = s.Rows.Commit(rec)
+		return w, err
+	})
+	if err != nil {
+		return reconcile.Committed{}, err
+	}
+	return out, nil
+}
+
+// Ack implements reconcile.Store.
+func (l logStore) Ack(ctx context.Context, ref engine.Ref, n int64) error {
+	return l.write(ctx, session.Of(ref), func(s *server.State) (engine.Write, error) { return s.Rows.Ack(ref, n), nil })
+}
+
+// Apply implements reconcile.Store.
+func (l logStore) Apply(ctx context.Context, in engine.Intent, now time.Time, cause engine.Cause) (ch engine.Change, err error) {
+	err = l.write(ctx, session.Of(in.Ref), func(s *server.State) (w engine.Write, err error) {
+		w, ch, err = s.Rows.Apply(in, now, cause)
+		return w, err
+	})
+	return ch, err
+}
+
+// Deliver implements reconcile.Store.
+func (l logStore) Deliver(ctx context.Context, ref engine.Ref, e engine.Event, now time.Time) (r engine.Raise, err error) {
+	err = l.write(ctx, session.Of(ref), func(s *server.State) (w engine.Write, err error) {
+		w, r, err = s.Rows.Deliver(ref, e, now)
+		return w, err
+	})
+	return r, err
+}
+
+// Trim implements reconcile.Store.
+func (l logStore) Trim(ctx context.Context, ref engine.Ref, h engine.History, now time.Time) error {
+	return l.write(ctx, session.Of(ref), func(s *server.State) (engine.Write, error) { return s.Rows.Trim(ref, h, now), nil })
+}
+
+// Purge implements reconcile.Store, with one event for each session.
+func (l logStore) Purge(ctx context.Context, kind string, before time.Time) (int, error) {
+	var gone []engine.Ref
+	if err := l.read(ctx, func(t *engine.Table) error { gone = t.Purge(kind, before).Purged; return nil }); err != nil {
+		return 0, err
+	}
+	bySession := map[string][]engine.Ref{}
+	for _, ref := range gone {
+		bySession[session.Of(ref)] = append(bySession[session.Of(ref)], ref)
+	}
+	for name, refs := range bySession {
+		if err := l.write(ctx, name, func(*server.State) (engine.Write, error) { return engine.Write{Purged: refs}, nil }); err != nil {
+			return 0, err
+		}
+	}
+	return len(gone), nil
+}
+
+// Load implements reconcile.Store.
+func (l logStore) Load(ctx context.Context, ref engine.Ref) (snap engine.Snapshot, err error) {
+	err = l.read(ctx, func(t *engine.Table) (err error) { snap, err = t.Load(ref); return err })
+	return snap, err
+}
+
+// Get implements reconcile.Store.
+func (l logStore) Get(ctx context.Context, ref engine.Ref) (row engine.Row, err error) {
+	err = l.read(ctx, func(t *engine.Table) (err error) { row, err = t.Get(ref); return err })
+	return row, err
+}
+
+// List implements reconcile.Store.
+func (l logStore) List(ctx context.Context, f reconcile.Filter) (rows []engine.Row, err error) {
+	err = l.read(ctx, func(t *engine.Table) error { rows = t.List(f); return nil })
+	return rows, err
+}
+
+// Open implements reconcile.Store.
+func (l logStore) Open(ctx context.Context) (o reconcile.Opened, err error) {
+	err = l.read(ctx, func(t *engine.Table) error { o = t.Open(); return nil })
+	return o, err
+}
+
+// History implements reconcile.Store.
+func (l logStore) History(ctx context.Context, ref engine.Ref, after int64, limit int) (ts []engine.Transition, err error) {
+	err = l.read(ctx, func(t *engine.Table) error { ts = t.History(ref, after, limit); return nil })
+	return ts, err
+}
