@@ -62,6 +62,7 @@ type Control struct {
 	counts    atomic.Pointer[fleetCounts]
 	ending    atomic.Pointer[[]warning.Item] // what ends, as last looked at
 	pruned    atomic.Uint64                  // the record behind which the log begins
+	facts     time.Duration                  // since started, from when on hosts are asked for their facts
 	streams   *streams.Broker
 	audit     *auditor
 	past      *past
@@ -129,6 +130,7 @@ func Open(ctx context.Context, cfg Config) (*Control, error) {
 	if err := c.load(ctx); err != nil {
 		return nil, err
 	}
+	c.facts = c.state.FactsAfter()
 	c.core = server.Begin(cfg.Config, c.state, head.Term, strings.ToLower(rand.Text()[:server.MaxNonce]), &c.hosts, c.time(), c.head.Seq > 0, c.SetBack())
 	if b := c.SetBack(); b != nil {
 		c.cfg.Log.Error("the log was set back; everything is refused until the owner of the data folder ends this", "reason", b.Reason, "logged", b.Logged, "acknowledged", b.Acknowledged, "next", b.Next())

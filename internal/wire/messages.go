@@ -250,6 +250,8 @@ type HeartbeatReply struct {
 	// Managed is the version of the host's managed layer, 0 when there never was
 	// one; an agent that holds another fetches RouteManaged.
 	Managed uint64 `json:"managed,omitempty"`
+	// Facts asks for the event host.facts, which older servers do not take.
+	Facts bool `json:"facts,omitempty"`
 }
 
 // Settings are what an operator tuned of a host; Version rises with every change.

@@ -68,6 +68,7 @@ type Agent struct {
 	unlearned   atomic.Bool  // the newest delegation could not be read
 	overrides   overrideList // that was accepted; the uplink's
 	servers     core.Servers // the uplink's too
+	measuredAt  time.Time    // the host's facts; the uplink's too
 	lastContact atomic.Int64
 	serverError atomic.Pointer[string]
 	outage      outage
@@ -246,7 +247,7 @@ func (a *Agent) manage(ctx context.Context) error {
 		reconcile.WithOrphans(func(kind string, refs []engine.Ref) { a.hosting.Orphans(kind, refs) }))
 	var err error
 	a.hosting, err = hosting.Open(ctx, hosting.Options{
-		Config: a.cfg.Hosting, Fleet: a.id.Fleet, Host: a.id.EngineName(), StateDir: a.cfg.StateDir, Root: a.cfg.Root,
+		Config: a.cfg.Hosting, Fleet: a.id.Fleet, Host: a.id.EngineName(), StateDir: a.cfg.StateDir, Root: a.cfg.Root, Machine: a.cfg.Machine,
 		Agent: hostingAgent{a}, Store: a.store, Rows: a.rows, Loop: a.loop, Client: a.client, Content: a.content,
 		Resync: a.cfg.Resync, Log: a.cfg.Log, Now: a.time.Now, Wall: a.signedWall,
 	})

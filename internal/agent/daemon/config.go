@@ -3,7 +3,9 @@ package daemon
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
+	"os"
 	"path/filepath"
 
 	"github.com/steadyfleet/steady/internal/agent/hosting"
@@ -43,6 +45,9 @@ type Config struct {
 	// Driver is the driver of package database/sql for the database of the state
 	// folder; the default is state.Driver.
 	Driver string
+	// Machine is the root folder in which /proc and /sys tell what the host is; the default is
+	// that of this machine.
+	Machine fs.FS
 	// Dial replaces the network; the default is net.Dialer.
 	Dial uplink.Dialer
 }
@@ -69,6 +74,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if len(c.Reboot) == 0 {
 		c.Reboot = DefaultReboot
+	}
+	if c.Machine == nil {
+		c.Machine = os.DirFS("/")
 	}
 	if c.Resync == 0 {
 		c.Resync = 30 * clock.Second

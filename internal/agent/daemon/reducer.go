@@ -205,6 +205,8 @@ func (a *Agent) logEvent(e event.Event) {
 		log.Warn("refused what the server gave", "check", e.Check, "rollout", e.Rollout, "error", e.Detail)
 	case event.BundleQuarantined:
 		log.Warn("quarantined a bundle on this host", "bundle", e.Digest, "rollout", e.Rollout, "reason", e.Reason)
+	case event.HostFacts:
+		log.Info("reported what this host is", "cpus", e.CPUs, "memory", e.Memory, "gpus", len(e.GPUs), "engine", e.Engine, "disk", e.Disk)
 	case event.RepairNeeded:
 		log.Info("a repair waits for a grant", "resources", e.Resources, "more", e.More, "reason", e.Reason)
 	case event.RepairOver:

@@ -36,6 +36,9 @@ func (c uplinkAgent) Heartbeat(ctx context.Context) (wire.HeartbeatReply, error)
 }
 
 func (c uplinkAgent) Replied(ctx context.Context, r wire.HeartbeatReply) error {
+	if r.Facts {
+		c.a.measure(ctx)
+	}
 	return uplink.Fatal(c.a.hosting.Replied(ctx, r))
 }
 
@@ -104,6 +107,23 @@ func (a *Agent) beat(ctx context.Context) (wire.HeartbeatReply, error) {
 		a.mark.Store(reply.Mark)
 	}
 	return reply, err
+}
+
+// measureEvery is how seldom the host's facts are measured, with a heartbeat.
+const measureEvery = 5 * time.Minute
+
+// measure has the reducer report what the host is, if that is news.
+func (a *Agent) measure(ctx context.Context) {
+	if !a.measuredAt.IsZero() && time.Since(a.measuredAt) < measureEvery {
+		return
+	}
+	a.measuredAt = time.Now()
+	in, err := a.hosting.Facts()
+	if err != nil {
+		a.cfg.Log.Warn("the facts of this host cannot be measured; they are not reported anew", "error", err)
+		return
+	}
+	a.post(ctx, in)
 }
 
 // learnServers keeps the addresses of the server in the accepted snapshot. It fails only

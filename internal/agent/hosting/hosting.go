@@ -11,6 +11,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
 	"os"
@@ -88,6 +89,7 @@ type Agent interface {
 type Options struct {
 	Config
 	Fleet, Host, StateDir, Root string
+	Machine                     fs.FS // the root folder that the host's facts are read in
 	Agent                       Agent
 	Store                       *state.Store
 	Rows                        *rows.Store
@@ -107,6 +109,7 @@ type Hosting struct {
 	router  *router.Router
 	streams *stream.Set
 	metrics *measure.Collector
+	engine  engineFacts // of whoever makes heartbeats
 
 	news     atomic.Uint64
 	tuned    atomic.Pointer[tuned]
@@ -177,9 +180,9 @@ func (h *Hosting) openEngine() error {
 	if err != nil {
 		return err
 	}
-	hostRoot := "/"
-	if strings.Contains(o.Engine, "://") && !strings.HasPrefix(o.Engine, "unix://") {
-		hostRoot = "" // another machine's
+	hostRoot := ""
+	if o.local() {
+		hostRoot = "/"
 	}
 	h.router = router.New(router.Config{})
 	h.docker, err = docker.New(o.Loop, docker.Options{
@@ -192,6 +195,11 @@ func (h *Hosting) openEngine() error {
 		err = system.RegisterLayer(o.Loop, h.docker.Title)
 	}
 	return err
+}
+
+// local reports whether the engine runs on this machine.
+func (o *Options) local() bool {
+	return !strings.Contains(o.Engine, "://") || strings.HasPrefix(o.Engine, "unix://")
 }
 
 // hostKey reads the host's key for digests of values that must not be shown, and

@@ -3,14 +3,47 @@ package hosting
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"io/fs"
 	"maps"
 	"slices"
 	"strconv"
 
 	"github.com/steadyfleet/steady/internal/agent/measure"
+	core "github.com/steadyfleet/steady/internal/core/agent"
 	"github.com/steadyfleet/steady/internal/system"
 	"github.com/steadyfleet/steady/internal/wire"
 )
+
+const engineName = "docker"
+
+// engineFacts are what the engine said of itself last.
+type engineFacts struct {
+	answered bool // the last time too
+	api      string
+	dataRoot string
+}
+
+// Facts reads what the host is, its engine as the last heartbeat found it. It is called where
+// heartbeats are made.
+func (h *Hosting) Facts() (core.Measured, error) {
+	f, err := measure.Facts(h.o.Machine)
+	if err != nil {
+		return core.Measured{}, err
+	}
+	dir := h.o.StateDir
+	if h.docker != nil {
+		f.Engine, f.EngineAPI = engineName, h.engine.api
+		if h.engine.dataRoot != "" && h.o.local() {
+			dir = h.engine.dataRoot
+		}
+	}
+	f.Disk, err = h.metrics.DiskSize(dir)
+	if errors.Is(err, fs.ErrNotExist) && dir != h.o.StateDir { // the engine has folders of its own
+		f.Disk, err = 0, nil
+	}
+	return core.Measured{Facts: f, Silent: h.docker != nil && !h.engine.answered}, err
+}
 
 // about says which engine the host has, and why it is of no use.
 func (h *Hosting) about(ctx context.Context) (*wire.Engine, []string) {
@@ -18,9 +51,11 @@ func (h *Hosting) about(ctx context.Context) (*wire.Engine, []string) {
 		return nil, nil
 	}
 	v, i, err := h.docker.About(ctx)
+	h.engine.answered = err == nil
 	if err != nil {
 		return &wire.Engine{Problem: system.Scrub(err.Error(), 512)}, nil
 	}
+	h.engine = engineFacts{answered: true, api: v.API, dataRoot: i.DockerRootDir}
 	cgroup, err := strconv.Atoi(i.CgroupVersion)
 	if err != nil {
 		cgroup = 1 // engines before 20.10 do not say, and know no other
@@ -30,7 +65,7 @@ func (h *Hosting) about(ctx context.Context) (*wire.Engine, []string) {
 		h.o.Log.Debug("what the host has for GPUs in containers cannot be read", "error", err)
 	}
 	e := &wire.Engine{
-		Name: "docker", Version: v.Engine, API: v.API, OS: v.OS, Arch: v.Arch, Kernel: i.KernelVersion,
+		Name: engineName, Version: v.Engine, API: v.API, OS: v.OS, Arch: v.Arch, Kernel: i.KernelVersion,
 		Storage: i.Driver, Cgroup: cgroup, Containers: i.Containers, Running: i.ContainersRunning,
 	}
 	if gpus.Any() {

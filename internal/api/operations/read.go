@@ -324,6 +324,7 @@ func (h *Handler) host(ctx context.Context, in *hostPath) (operator.HostDetail, 
 			return
 		}
 		out.Seq, out.CertSerial, out.CertExpires, out.Probes = rec.Seq, rec.Serial, rec.NotAfter, rec.Probes()
+		out.Facts = rec.Facts
 		var a *plan.Answer
 		if a, failed = c.Explain(s).Why(in.Host); failed == nil {
 			out.Why = *a

@@ -201,6 +201,9 @@ type HostDetail struct {
 	Seq         uint64        `json:"seq"`
 	CertSerial  string        `json:"certSerial,omitempty"`
 	CertExpires clock.Instant `json:"certExpires,omitempty"`
+	// Facts are what the host is, as it said itself; nil where it did not, as agents before 0.2.0
+	// do not.
+	Facts *event.HostFacts `json:"facts,omitempty"`
 	// Probes are those since the last activation, with those that read evidence of compliance.
 	Probes []host.ProbeState `json:"probes,omitempty"`
 	Why    plan.Answer       `json:"why"`

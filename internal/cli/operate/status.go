@@ -16,6 +16,7 @@ import (
 	"github.com/steadyfleet/steady/internal/cli/hosts"
 	"github.com/steadyfleet/steady/internal/cli/term"
 	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/gate"
 	"github.com/steadyfleet/steady/internal/core/health"
 	"github.com/steadyfleet/steady/internal/core/host"
@@ -360,8 +361,19 @@ func (a verbs) showHost(h operator.HostDetail) error {
 	if h.Incarnation != 0 {
 		a.PrintFolded("  incarnation: %d, %d events reported, last seen %s\n", h.Incarnation, h.Seq, a.ago(h.LastSeen))
 		a.PrintFolded("  certificate: %s, good until %s\n", h.CertSerial, prose.Date(h.CertExpires))
+		for _, words := range factsWords(h.Facts) {
+			a.PrintFolded("  facts:       %s\n", term.Printable(words))
+		}
 	}
 	return a.showAnswer(h.Why, false)
+}
+
+// factsWords say what a host is, as far as it told.
+func factsWords(f *event.HostFacts) []string {
+	if f == nil {
+		return []string{"unknown: its agent has reported none"}
+	}
+	return operator.FactsWords(*f)
 }
 
 // probeWords say how a probe stands, and which controls its evidence lacks.

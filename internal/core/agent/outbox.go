@@ -25,7 +25,7 @@ type Outbox struct{ Oldest, Acked, Last uint64 }
 // resource does is for people.
 func Prompt(e event.Event) bool {
 	switch e := e.(type) {
-	case event.ResourceReported:
+	case event.ResourceReported, event.HostFacts:
 		return false
 	case event.HostStepped:
 		return e.To != host.Activating

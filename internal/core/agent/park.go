@@ -83,7 +83,7 @@ func (s *State) admits(in Input) error {
 	switch in.(type) {
 	case ServerChain, Elapsed, Refused, OverridesReceived:
 		return nil
-	case Granted:
+	case Granted, Measured:
 		if s.Unconfirmed() {
 			return errAsks
 		}

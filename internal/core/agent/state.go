@@ -14,6 +14,7 @@ import (
 
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
+	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/gate"
 	"github.com/steadyfleet/steady/internal/core/host"
@@ -66,6 +67,8 @@ type State struct {
 	Parked *Parked `json:"parked,omitempty"`
 	// Removal is a signed removal of this host from the fleet.
 	Removal *Removal `json:"removal,omitempty"`
+	// Facts are those that were reported last.
+	Facts *event.HostFacts `json:"facts,omitempty"`
 
 	// Of this run of the process alone; Started resets them.
 

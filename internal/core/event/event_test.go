@@ -260,7 +260,7 @@ func TestMalformedBodyIsAnError(t *testing.T) {
 func TestFromHostIsExactlyTheHostsOwn(t *testing.T) {
 	own := map[string]bool{}
 	for _, ev := range []event.Event{event.HostStepped{}, event.GrantDeclined{}, event.TrustRefused{}, event.BundleQuarantined{},
-		event.FileKept{}, event.ResourceReported{}, event.WorkloadsRemoved{}, event.RepairNeeded{}, event.RepairOver{}} {
+		event.FileKept{}, event.HostFacts{}, event.ResourceReported{}, event.WorkloadsRemoved{}, event.RepairNeeded{}, event.RepairOver{}} {
 		own[ev.EventType()] = true
 	}
 	for _, name := range event.Types() {

@@ -65,7 +65,7 @@ func (f *Facts) Apply(e event.Entry, ev event.Event) error {
 		if r := f.About(ev); r != nil {
 			f.moved(r, e.At, ev)
 		}
-	case event.MirrorDiverged, event.TrustRefused, event.BundleQuarantined, event.FileKept,
+	case event.MirrorDiverged, event.TrustRefused, event.BundleQuarantined, event.FileKept, event.HostFacts,
 		event.ResourceReported, event.EnrolRefused, event.VerifyFailed, event.SourceFailed, event.SourceRecovered, event.ExpiryWarned, event.ExpiryCleared,
 		event.OperatorTokenAdded, event.OperatorTokenUsed, event.OperatorTokenRevoked, event.StreamOpened, event.SafeModeEnded, event.LogCheckpoint, event.ManagedSet, event.ManagedRemoved, event.ManagedRequested, event.HostTuned, event.HostRetried:
 		// Nothing that is decided reads these.

@@ -54,6 +54,8 @@ func (s *State) ApplyEvent(e event.Entry, ev event.Event) error {
 		s.foldPresence(e.At, s.host(e.Host()), ev)
 	case event.HostStepped:
 		return s.foldStepped(e, s.host(e.Host()), ev)
+	case event.HostFacts:
+		s.foldFacts(s.host(e.Host()), ev)
 	case event.RolloutPruned:
 		return s.foldPruned(ev)
 	case event.HostDegraded, event.HostRecovered:

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/event"
 )
 
 // maxFormer bounds how many names of a machine are kept.
@@ -64,4 +65,15 @@ func (s *State) sameKey(name string, key []byte) (was *Host) {
 		s.keys[string(key)] = append(names, name)
 	}
 	return was
+}
+
+// foldFacts keeps what a host is. A machine counts under one name: the one before has no facts
+// any more, unless another machine took it.
+func (s *State) foldFacts(h *Host, ev event.HostFacts) {
+	h.Facts = &ev
+	for _, was := range h.FormerNames() {
+		if old := s.Hosts[was.Name]; old != nil && old != h && old.Incarnation == was.Incarnation {
+			old.Facts = nil
+		}
+	}
 }

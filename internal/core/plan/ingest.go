@@ -175,6 +175,8 @@ func Reportable(e event.Entry, ev event.Event) error {
 		}
 		_, err := ev.HostInput()
 		return err
+	case event.HostFacts:
+		return ev.Check()
 	case event.RepairNeeded:
 		if n := len(ev.Resources); n == 0 || n > host.MaxRepairNames {
 			return fmt.Errorf("it names %d resources to repair, 1 to %d are allowed", n, host.MaxRepairNames)

@@ -133,6 +133,8 @@ type Host struct {
 	Leaving *Leaving `json:"leaving,omitempty"`
 	// Former are the names before this one, which FormerNames gives to readers.
 	Former []FormerName `json:"former,omitempty"`
+	// Facts are what this incarnation is; nil until it says so.
+	Facts *event.HostFacts `json:"facts,omitempty"`
 	// Ended says why the present identity counts for nothing; nil while it does.
 	Ended *Ended `json:"ended,omitempty"`
 
