@@ -39,11 +39,12 @@ type agent struct {
 	liar       *liar         // has it, or nil
 	// its heartbeats go on and its reports do not, until faults end
 	unreported bool
-	unproven   bool            // a required control fails here
-	unmet      bool            // another one fails here for good
-	staged     int             // the boot in which something was staged, and one
-	drift      map[string]bool // what a repair has to stop: true once that has begun
-	serial     string          // of its certificate, and when that was issued
+	unproven   bool             // a required control fails here
+	unmet      bool             // another one fails here for good
+	facts      *event.HostFacts // of the machine; nil: the agent is too old to tell
+	staged     int              // the boot in which something was staged, and one
+	drift      map[string]bool  // what a repair has to stop: true once that has begun
+	serial     string           // of its certificate, and when that was issued
 	issued     clock.Instant
 
 	enrolments int32 // counts them: each gives another serial
@@ -335,6 +336,7 @@ func (a *agent) heartbeat() {
 			if a.core.Parked != nil {
 				return // it fetches and accepts nothing
 			}
+			a.measure()
 			a.catchUp(root, release)
 			a.receive(overrides)
 			if process == a.process() {

@@ -42,6 +42,8 @@ func (l *liar) anything(h *plan.Host) event.Event {
 		return event.ResourceReported{Resource: "workspace/api", State: "Error", Layer: event.LayerBundle}
 	case 4:
 		return event.BundleQuarantined{Rollout: h.Machine.Rollout, Digest: h.Machine.Target, Reason: "it says"}
+	case 5:
+		return event.HostFacts{CPUs: 1 << 40, Kernel: "\x1b[2Jmine", GPUs: make([]event.GPU, event.MaxGPUs)}
 	}
 	m := h.Machine
 	st := step{l.input(h), host.Phases[l.r.IntN(len(host.Phases))]}
@@ -148,6 +150,10 @@ func (l *liar) forge(s *server, h *plan.Host) {
 	case 4:
 		batch = l.entries(h, event.GrantClaimed{Grant: l.grant(h)})
 	case 5:
+		if h.Seq%2 == 0 {
+			batch = l.entries(h, event.HostFacts{GPUs: make([]event.GPU, event.MaxGPUs+1)})
+			break
+		}
 		batch = l.entries(h, event.HostStepped{Input: "nonsense", Data: []byte("{}"), From: h.Machine.Phase, To: "nonsense"})
 	}
 	l.send(s, h, batch, false)

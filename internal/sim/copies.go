@@ -56,7 +56,7 @@ func (a *agent) twin() *agent {
 	}
 	c.chain, c.events, c.acked = slices.Clone(a.chain), slices.Clone(a.events), a.acked
 	c.trusted, c.seen = a.trusted, a.seen
-	c.running, c.acting, c.stages, c.staged = a.running, a.acting, a.stages, a.staged
+	c.running, c.acting, c.stages, c.staged, c.facts = a.running, a.acting, a.stages, a.staged, a.facts
 	c.drift = maps.Clone(a.drift)
 	delete(a.w.checks.acked, c.key)
 	return c

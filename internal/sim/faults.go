@@ -122,6 +122,7 @@ func (p *planning) all() {
 	p.unenrolled()
 	p.silences()
 	p.degrades()
+	p.facts()
 	p.drifts()
 	p.ends()
 	p.setBacks()

@@ -265,6 +265,7 @@ func (s *server) rest(now, next clock.Instant) {
 	if w.server == s {
 		w.checkClaims(s)
 		w.checkNoticed(s)
+		w.checkFacts(s)
 		w.checkArrived(s)
 		w.checkWakes(s, now, next)
 	}

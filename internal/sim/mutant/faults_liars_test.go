@@ -23,6 +23,8 @@ var lied = []Fault{
 		From: "e.Host() != name {", To: "e.Host() != name && !ON {"},
 	{Name: "a host reports what only the server decides", File: ingest, Finds: []string{"S32", "core"}, Liars: true,
 		From: "if !event.FromHost(e.Type)", To: "if !event.FromHost(e.Type) && !ON"},
+	{Name: "a host says of itself more than the server keeps room for", File: ingest, Finds: []string{"S32", "core"}, Liars: true,
+		From: "case event.HostFacts:\n\t\treturn ev.Check()", To: "case event.HostFacts:\n\t\tif !ON {\n\t\t\treturn ev.Check()\n\t\t}"},
 	{Name: "a host reports of an instant that no clock shows", File: ingest, Finds: []string{"S32"}, Liars: true,
 		From: "if e.At < 0 || e.At > maxInstant {", To: "if (e.At < 0 || e.At > maxInstant) && !ON {"},
 	{Name: "what a host reports against the records counts against the server", File: "internal/core/audit/log.go", Finds: []string{"S23", "S24", "S3"}, Liars: true,

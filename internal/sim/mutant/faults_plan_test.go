@@ -20,6 +20,8 @@ const (
 
 // planner lists faults in what a server decides.
 var planner = []Fault{
+	{Name: "a host is what it was when it told first", File: "internal/core/plan/former.go", Finds: []string{"S25"},
+		From: "\th.Facts = &ev\n", To: "\tif !ON || h.Facts == nil {\n\t\th.Facts = &ev\n\t}\n"},
 	{Name: "a full budget lets one more host in", File: "internal/core/gate/gate.go", Finds: []string{"S1"},
 		From: "return u.InFlight >= u.Max }", To: "return u.InFlight >= u.Max && !(ON && u.InFlight == u.Max) }"},
 	{Name: "a budget counts nobody who takes a slot in the same tick", File: state, Finds: []string{"S1"},
