@@ -16,6 +16,7 @@ import (
 	"github.com/steadyfleet/steady/internal/control/documents"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
+	"github.com/steadyfleet/steady/internal/core/event"
 	coreplan "github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/logverify"
 	"github.com/steadyfleet/steady/internal/release"
@@ -59,6 +60,9 @@ func (w *world) state() string {
 	return string(raw)
 }
 
+// prunedFacts are what a host said of itself in what was pruned.
+var prunedFacts = event.HostFacts{CPUs: 8, GPUs: []event.GPU{{Vendor: "nvidia", Model: "Tesla T4", Memory: 16 << 30}}}
+
 // prunedWorld is a fleet that took four releases, with a log that was pruned after each.
 func prunedWorld(t *testing.T) (w *world, whole *replay.History) {
 	w = newWorld(t, func(o *api.Options) {
@@ -66,6 +70,7 @@ func prunedWorld(t *testing.T) (w *world, whole *replay.History) {
 		o.Control.CollectEvery, o.Control.CollectGrace = clock.Day, 1
 	})
 	agents := w.agents(2)
+	agents[0].append(prunedFacts)
 	var stop func()
 	for i, content := range []string{"one", "two", "three", "four"} {
 		ref := "r" + string('1'+rune(i))
@@ -98,6 +103,9 @@ func TestS33PrunedLogGoesOn(t *testing.T) {
 	w.withoutSnapshots()
 	if knows := w.state(); knows != knew {
 		t.Errorf("the server knew\n%s\nand knows\n%s", knew, knows)
+	}
+	if is := testkit.Value(w.op.Host(w.ctx(), hostName(0)))(t).Facts; is == nil || !is.Equal(prunedFacts) {
+		t.Errorf("%s is %+v", hostName(0), is)
 	}
 	testkit.Value(w.collect())(t) // all that is named can be read, once the audit is through
 

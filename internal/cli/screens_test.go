@@ -145,6 +145,8 @@ func screenHost(name string) operator.HostDetail {
 		}
 	}
 	if name == "db-1" {
+		d.Facts = &event.HostFacts{CPUs: 16, Memory: 64 << 30, Arch: "amd64", OS: "Debian GNU/Linux 12 (bookworm)", Kernel: "6.1.0-18-amd64", Engine: "docker", EngineAPI: "1.43",
+			Disk: 500 << 30, GPUs: []event.GPU{{Vendor: "nvidia", Model: "Tesla T4"}}}
 		d.Probes = []host.ProbeState{
 			{Name: "baseline", Mode: fleet.Enforce, Seen: true, FailingSince: before(12 * clock.Minute), Reason: "1 of 14 controls fails", Evidence: true, Failing: []string{"CIS-5.2.8"}},
 			{Name: "sql", Mode: fleet.Enforce, Seen: true, Passing: true}}

@@ -92,7 +92,7 @@ func TestLyingAnswers(t *testing.T) {
 		t.Logf("%s: %d lies", x.message, total-before)
 	}
 	run(exchange{"EventAck", wire.RouteEvents, wire.EventAck{Acked: 7, Reason: "x"}, nil}, s.aboutEvents)
-	run(exchange{"HeartbeatReply", wire.RouteHeartbeat, wire.HeartbeatReply{Interval: 60_000, Acked: 7, RootVersion: 1, TimestampVersion: 3, Settings: everySetting(), Managed: 4, Overrides: digest.Of([]byte("list")), Mark: 9}, nil}, s.aboutHeartbeat)
+	run(exchange{"HeartbeatReply", wire.RouteHeartbeat, wire.HeartbeatReply{Interval: 60_000, Acked: 7, RootVersion: 1, TimestampVersion: 3, Settings: everySetting(), Managed: 4, Overrides: digest.Of([]byte("list")), Mark: 9, Facts: true}, nil}, s.aboutHeartbeat)
 	s.unheard()
 	run(exchange{"ClaimAnswer", wire.RouteClaim, wire.ClaimAnswer{Accepted: true, Reason: "x"}, nil}, s.aboutClaim)
 	chain := s.certificates()

@@ -299,6 +299,12 @@ export interface Frozen {
   until: number;
 }
 
+export interface GPU {
+  memory?: number;
+  model: string;
+  vendor: string;
+}
+
 export interface GPUFacts {
   cdi?: string[] | null;
   devices?: number;
@@ -374,6 +380,7 @@ export interface HostDetail {
   channel?: string;
   current?: string;
   degraded?: Degradation;
+  facts?: HostFacts;
   failed?: string;
   forked?: boolean;
   frozenUntil?: number;
@@ -400,6 +407,18 @@ export interface HostDetail {
   tags?: string[] | null;
   target?: string;
   why: Answer;
+}
+
+export interface HostFacts {
+  arch: string;
+  cpus: number;
+  disk?: number;
+  engine?: string;
+  engineApi?: string;
+  gpus?: GPU[] | null;
+  kernel?: string;
+  memory: number;
+  os?: string;
 }
 
 export interface HostMetrics {
