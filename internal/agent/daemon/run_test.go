@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -67,6 +68,7 @@ type box struct {
 	name  string
 	// durable has it wait for the disk, with an anchor.
 	durable bool
+	machine fs.FS // that its facts are read in; nil is this one
 
 	agent  *Agent
 	cancel context.CancelFunc
@@ -86,7 +88,7 @@ func newBoxIn(t testing.TB, s *server, name, state string) *box {
 
 func (b *box) open() {
 	b.t.Helper()
-	b.agent = testkit.Value(Open(Config{StateDir: b.state, Root: b.root, Clock: b.clock, Light: !b.durable, Version: "test", Resync: clock.Second, Log: testLog(b.t), Reboot: []string{"touch", filepath.Join(b.root, "reboot")}}))(b.t)
+	b.agent = testkit.Value(Open(Config{StateDir: b.state, Root: b.root, Machine: b.machine, Clock: b.clock, Light: !b.durable, Version: "test", Resync: clock.Second, Log: testLog(b.t), Reboot: []string{"touch", filepath.Join(b.root, "reboot")}}))(b.t)
 }
 
 func (b *box) run() {

@@ -51,6 +51,7 @@ type server struct {
 	life     time.Duration  // of certificates
 	serials  map[string]bool
 	stamp    uint64 // hinted by heartbeats
+	facts    bool   // heartbeats ask for them
 	reports  []wire.BootstrapReport
 	only     string        // the host that is offered something; empty is any
 	offered  int           // how often
@@ -398,7 +399,7 @@ func (s *server) heartbeat(w http.ResponseWriter, body []byte) {
 	defer s.mu.Unlock()
 	s.beats++
 	s.parked = m.Parked
-	reply := wire.HeartbeatReply{TimestampVersion: s.stamp, Interval: s.interval}
+	reply := wire.HeartbeatReply{TimestampVersion: s.stamp, Interval: s.interval, Facts: s.facts}
 	if c := s.chains[m.Incarnation]; c != nil {
 		reply.Acked = c.chain.Seq
 		if m.LastSeq < c.chain.Seq {
