@@ -39,6 +39,11 @@ func (l *Controller) Explain(ctx context.Context, ref engine.Ref) (Explanation, 
 	return e, err
 }
 
+// Get reads the row of a resource. It fails with ErrNotFound.
+func (l *Controller) Get(ctx context.Context, ref engine.Ref) (engine.Row, error) {
+	return l.store.Get(ctx, ref)
+}
+
 // Attention lists the resources that need a person and that nobody acknowledged: orphans, and
 // roots that failed. Retry, a new desired state or Acknowledge takes one off the list.
 func (l *Controller) Attention(ctx context.Context) ([]engine.Row, error) {

@@ -28,6 +28,7 @@ import (
 
 	"github.com/steadyfleet/steady/internal/control/documents"
 	"github.com/steadyfleet/steady/internal/control/fetch"
+	"github.com/steadyfleet/steady/internal/control/sessions"
 	"github.com/steadyfleet/steady/internal/control/streams"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
@@ -69,6 +70,7 @@ type Control struct {
 	marks     marks
 	signed    atomic.Pointer[signed] // operators' overrides, for hosts
 	sources   *fetch.Watch
+	sessions  *sessions.Runner
 	logins    logins
 	hooks     struct { // requests to look at the sources now
 		sync.Mutex
@@ -119,6 +121,9 @@ func Open(ctx context.Context, cfg Config) (*Control, error) {
 	c.prover = documents.NewProver(cfg.Fleet, c.library, cfg.Store, cfg.Log)
 	c.sources = fetch.NewWatch(fetch.WatchConfig{Sources: cfg.Sources, Every: cfg.SourceEvery.Std(), Gap: cfg.SourceGap.Std(), DataDir: cfg.DataDir, Prefix: PushPrefix, Log: cfg.Log})
 	c.metrics = newMetrics(c)
+	if c.sessions, err = sessions.New(sessionServer{c}, func() time.Time { return c.now().Time() }, cfg.Log); err != nil {
+		return nil, err
+	}
 	head, err := cfg.Store.Acquire(ctx, cfg.Holder, c.now())
 	if err != nil {
 		return nil, fmt.Errorf("acquire the lease of the log: %w", err)

@@ -107,6 +107,7 @@ func (c *Control) Run(ctx context.Context) error {
 	defer background(ctx, c.watchLog)()
 	defer background(ctx, c.watchStore)()
 	defer background(ctx, c.dropGone)()
+	defer background(ctx, c.runSessions)()
 	defer c.past.unused.Stop()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -195,6 +196,7 @@ func (c *Control) turn(t *turn) error {
 			return c.invalidateState(t, err)
 		}
 	}
+	c.sessions.Committed(c.state, t.Events)
 	c.publishCounts(len(t.Events) > 0)
 	c.metrics.turns.Inc()
 	for _, in := range t.inputs {

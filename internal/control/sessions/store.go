@@ -15,14 +15,14 @@ import (
 
 // logStore is a reconcile.Store whose rows are a fold of the server's log: a call returns once
 // what it writes is durable there.
-type logStore struct{ s Server }
+type logStore struct{ *Runner }
 
 var _ reconcile.Store = logStore{}
 
 // write records what f makes of the committed rows. An error of f records nothing.
 func (l logStore) write(ctx context.Context, name string, f func(*server.State) (engine.Write, error)) error {
 	var failed error
-	err := l.s.Record(ctx, "", func(s *server.State, _ clock.Instant) ([]event.Event, error) {
+	err := l.srv.Record(ctx, "", func(s *server.State, _ clock.Instant) ([]event.Event, error) {
 		var w engine.Write
 		if w, failed = f(s); failed != nil || w.IsZero() {
 			return nil, nil
@@ -42,7 +42,7 @@ func (l logStore) write(ctx context.Context, name string, f func(*server.State) 
 // read runs f on the committed rows.
 func (l logStore) read(ctx context.Context, f func(*engine.Table) error) error {
 	var failed error
-	if err := l.s.ViewState(ctx, func(s *server.State) { failed = f(s.Rows) }); err != nil {
+	if err := l.srv.ViewState(ctx, func(s *server.State) { failed = f(s.Rows) }); err != nil {
 		return err
 	}
 	return failed
@@ -52,7 +52,7 @@ func (l logStore) read(ctx context.Context, f func(*engine.Table) error) error {
 // a pod books has no room any more: two turns may have seen the same.
 func (l logStore) Commit(ctx context.Context, rec engine.Record) (out reconcile.Committed, err error) {
 	err = l.write(ctx, session.Of(rec.Row.Ref), func(s *server.State) (w engine.Write, err error) {
-		if b := session.Booking(&rec.Row); b != nil && !s.Booked.Fits(rec.Row.Ref, b, l.s.hosts(s)[b.Host].Capacity()) {
+		if b := session.Booking(&rec.Row); b != nil && !s.Booked.Fits(rec.Row.Ref, b, l.capacity(s, b.Host)) {
 			return w, engine.ErrConflict
 		}
 		w, out, err = s.Rows.Commit(rec)

@@ -7,8 +7,8 @@ type OnSession struct {
 	Session string `json:"session"`
 }
 
-// On is the subject of every entry with the event.
-func (s OnSession) On() Subject { return Subject{KindSession, s.Session} }
+// Subject is that of every entry with the event.
+func (s OnSession) Subject() Subject { return Subject{KindSession, s.Session} }
 
 // ResourceRecorded is what one turn changed of the rows of a session, as an engine.Write: they are
 // a fold of these events.

@@ -98,8 +98,8 @@ func (s *State) Record(host string, now clock.Instant, events ...event.Event) ([
 	entries := make([]event.Entry, 0, len(events))
 	for _, ev := range events {
 		subject := event.HostSubject(host)
-		if on, ok := ev.(interface{ On() event.Subject }); ok {
-			subject = on.On()
+		if on, ok := ev.(interface{ Subject() event.Subject }); ok {
+			subject = on.Subject()
 		}
 		e, err := event.NewEntry(now, subject, ev)
 		if err == nil {

@@ -1,0 +1,33 @@
+package control
+
+import (
+	"context"
+
+	"github.com/steadyfleet/steady/internal/control/sessions"
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/plan"
+	"github.com/steadyfleet/steady/internal/core/server"
+)
+
+// sessionServer is the server as sessions see it.
+type sessionServer struct{ *Control }
+
+// ViewState implements sessions.Server.
+func (s sessionServer) ViewState(ctx context.Context, read func(*server.State)) error {
+	return s.View(ctx, func(*plan.State) { read(s.state) })
+}
+
+// Record implements sessions.Server.
+func (s sessionServer) Record(ctx context.Context, host string, decide func(*server.State, clock.Instant) ([]event.Event, error)) error {
+	return s.record(ctx, s.normal, host, decide)
+}
+
+// Sessions runs sessions on this server.
+func (c *Control) Sessions() *sessions.Runner { return c.sessions }
+
+func (c *Control) runSessions(ctx context.Context) {
+	if err := c.sessions.Run(ctx); err != nil && ctx.Err() == nil {
+		c.cfg.Log.Error("sessions are not reconciled until the server is restarted", "err", err)
+	}
+}

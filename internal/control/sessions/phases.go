@@ -1,0 +1,107 @@
+package sessions
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"syscall"
+	"time"
+
+	"github.com/steadyfleet/steady/internal/core/session"
+	"github.com/steadyfleet/steady/reconcile"
+	"github.com/steadyfleet/steady/reconcile/engine"
+)
+
+// Bounds of a call.
+const (
+	callTimeout = 30 * time.Second
+	maxAnswer   = 64 << 10
+)
+
+// phases carries out what is decided on phases.
+type phases struct{ *Runner }
+
+// Observe implements reconcile.Reconciler: all that is known of a phase is in its inbox.
+func (phases) Observe(context.Context, engine.Resource[session.Phase]) (session.NeedsNothing, error) {
+	return session.NeedsNothing{}, nil
+}
+
+// Decide implements reconcile.Reconciler.
+func (phases) Decide(v engine.View[session.Phase, session.NeedsNothing]) engine.Decision {
+	return session.DecidePhase(v)
+}
+
+// Act implements reconcile.Reconciler: it makes the call, and notes in the phase's inbox that it was
+// accepted. Whoever is called twice can tell by the key.
+func (p phases) Act(ctx context.Context, r engine.Resource[session.Phase], a engine.Action) error {
+	call, ok := a.(session.MakeCall)
+	if !ok {
+		return fmt.Errorf("unknown action %s", a.ActionName())
+	}
+	if call.Call.URL != "" {
+		if err := p.call(ctx, call); err != nil {
+			return err
+		}
+	}
+	return p.loop.Deliver(ctx, r.Ref, engine.Event{Source: "steady", ID: call.Key, Type: session.AcceptedEvent})
+}
+
+func (p phases) call(ctx context.Context, c session.MakeCall) error {
+	method := c.Call.Method
+	if method == "" {
+		method = http.MethodPost
+	}
+	req, err := http.NewRequestWithContext(ctx, method, c.Call.URL, bytes.NewReader(c.Call.Body))
+	if err != nil {
+		return reconcile.Terminal("bad-call", err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Idempotency-Key", c.Key)
+	resp, err := p.client.Do(req)
+	if err != nil {
+		if errors.Is(err, errForbidden) {
+			return reconcile.Terminal("forbidden-address", err)
+		}
+		return err
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err != nil {
+		return fmt.Errorf("read the answer of %s: %w", c.Call.URL, err)
+	}
+	switch {
+	case resp.StatusCode < 300:
+		return nil
+	case resp.StatusCode >= 400 && resp.StatusCode < 500 && resp.StatusCode != http.StatusTooManyRequests && resp.StatusCode != http.StatusRequestTimeout:
+		return reconcile.Terminal("call-refused", fmt.Errorf("%s answered %s: %.200q", c.Call.URL, resp.Status, answer))
+	}
+	return fmt.Errorf("%s answered %s: %.200q", c.Call.URL, resp.Status, answer)
+}
+
+// errForbidden is met by a call to an address of the server's own machine or link.
+var errForbidden = errors.New("calls to loopback, link-local, multicast and unspecified addresses are not made")
+
+// newClient makes calls, through no proxy and to no address of this machine or its link: what a name
+// means is judged when it is dialled, so that it cannot change in between.
+func newClient() *http.Client {
+	dialer := &net.Dialer{Timeout: 10 * time.Second, Control: func(_, address string, _ syscall.RawConn) error {
+		at, err := netip.ParseAddrPort(address)
+		if err != nil {
+			return err
+		}
+		if ip := at.Addr().Unmap(); ip.IsLoopback() || ip.IsLinkLocalUnicast() || ip.IsMulticast() || ip.IsUnspecified() || ip.IsInterfaceLocalMulticast() {
+			return fmt.Errorf("%s: %w", ip, errForbidden)
+		}
+		return nil
+	}}
+	return &http.Client{
+		Timeout:       callTimeout,
+		Transport:     &http.Transport{DialContext: dialer.DialContext, Proxy: nil, MaxIdleConns: 16, IdleConnTimeout: time.Minute, TLSHandshakeTimeout: 10 * time.Second},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}

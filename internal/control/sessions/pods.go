@@ -1,0 +1,214 @@
+package sessions
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/health"
+	"github.com/steadyfleet/steady/internal/core/managed"
+	"github.com/steadyfleet/steady/internal/core/place"
+	"github.com/steadyfleet/steady/internal/core/server"
+	"github.com/steadyfleet/steady/internal/core/session"
+	"github.com/steadyfleet/steady/internal/core/spec"
+	"github.com/steadyfleet/steady/reconcile"
+	"github.com/steadyfleet/steady/reconcile/engine"
+)
+
+// actor is who sets what sessions place.
+const actor = "sessions"
+
+// pods carries out what is decided on pods.
+type pods struct{ *Runner }
+
+// Decide implements reconcile.Reconciler.
+func (pods) Decide(v engine.View[session.PodSpec, session.PodSeen]) engine.Decision {
+	return session.DecidePod(v)
+}
+
+// Observe implements reconcile.Reconciler.
+func (p pods) Observe(ctx context.Context, r engine.Resource[session.PodSpec]) (o session.PodSeen, err error) {
+	if err := p.learn(ctx); err != nil {
+		return o, err
+	}
+	err = p.srv.ViewState(ctx, func(s *server.State) { o = p.see(s, r) })
+	return o, err
+}
+
+func (p pods) see(s *server.State, r engine.Resource[session.PodSpec]) (o session.PodSeen) {
+	b, booked := s.Booked[r.Ref]
+	if booked {
+		o.Booking = &b
+		p.seeHost(s, r, &o)
+		return o
+	}
+	if r.Delete {
+		return o
+	}
+	request, hosts, others := r.Desired.Request(r.Ref), p.hosts(s), s.Booked.Others(r.Ref)
+	if o.Choice = place.Place(request, hosts, others); o.Choice.Placed() {
+		return o
+	}
+	next := place.NextSlot(request, hosts, others, request.Slot.From.Add(clock.FromStd(session.MaxLength)))
+	if o.Freed = next.FreedBy; next.Decision.Placed() && next.Decision.Slot.From > request.Slot.From {
+		o.Next = next.Decision.Slot.From.Time()
+	}
+	return o
+}
+
+// seeHost observes a pod on the host that it has.
+func (p pods) seeHost(s *server.State, r engine.Resource[session.PodSpec], o *session.PodSeen) {
+	name := o.Booking.Host
+	h := p.host(s, name)
+	o.Offline = h == nil || !h.Present
+	switch {
+	case h == nil:
+		o.Lost = "host " + name + " is no longer in the fleet"
+	case h.Disabled:
+		o.Lost = "host " + name + " is disabled"
+	case !h.AllowsSessions:
+		o.Lost = "host " + name + " no longer takes sessions"
+	case !r.Delete:
+		slot := r.Desired.Request(r.Ref)
+		want := *o.Booking
+		if want.Slot = slot.Slot; !s.Booked.Fits(r.Ref, &want, h.Capacity()) {
+			o.Unfit = fmt.Sprintf("host %s is booked by others before %s", name, want.Slot.To.Time().Format("2006-01-02T15:04:05Z"))
+		}
+	}
+	layer := s.Managed.Hosts[name]
+	owner := spec.SessionOwner(session.Of(r.Ref))
+	wanted := map[string]bool{}
+	for i := range r.Desired.Pod.Workloads {
+		w := &r.Desired.Pod.Workloads[i]
+		entry, set := entryOf(layer, w.ID())
+		set = set && entry.Owner == owner
+		if r.Delete {
+			if set {
+				o.Extra = append(o.Extra, w.ID())
+			}
+			continue
+		}
+		wanted[w.ID()] = true
+		if !set || !sameSpec(entry.Spec, w.Spec) || entry.NotAfter != deadline(r) {
+			o.Differ = append(o.Differ, w.ID())
+		}
+	}
+	seeReports(s.Health.Hosts[name], r, o)
+}
+
+func entryOf(layer *managed.Host, id string) (e managed.Entry, ok bool) {
+	if layer != nil {
+		e, ok = layer.Entries[id]
+	}
+	return e, ok
+}
+
+// seeReports observes what the host reports of a pod's workloads.
+func seeReports(reported *health.Host, r engine.Resource[session.PodSpec], o *session.PodSeen) {
+	for i := range r.Desired.Pod.Workloads {
+		id := r.Desired.Pod.Workloads[i].ID()
+		var status health.Resource
+		known := false
+		if reported != nil {
+			status, known = reported.Resources[id]
+		}
+		switch {
+		case r.Delete && (known || o.Offline && o.Booking.State != ""):
+			o.Left = append(o.Left, id)
+		case r.Delete || slices.Contains(o.Differ, id):
+		case !known:
+			o.Pending = append(o.Pending, id+" is not reported yet")
+		case status.Phase == engine.Failed:
+			o.Failed = append(o.Failed, id+" "+status.State+": "+status.Message)
+		case status.Phase != engine.Converged:
+			o.Pending = append(o.Pending, id+" is "+status.State)
+		}
+	}
+}
+
+func deadline(r engine.Resource[session.PodSpec]) clock.Instant {
+	return clock.FromTime(r.Desired.Timeslot.CleanupDeadline)
+}
+
+// sameSpec compares two specs by what they say: the layer keeps them in canonical form.
+func sameSpec(a, b json.RawMessage) bool {
+	if bytes.Equal(a, b) {
+		return true
+	}
+	var x, y any
+	if json.Unmarshal(a, &x) != nil || json.Unmarshal(b, &y) != nil {
+		return false
+	}
+	ra, errA := json.Marshal(x)
+	rb, errB := json.Marshal(y)
+	return errA == nil && errB == nil && bytes.Equal(ra, rb)
+}
+
+// Act implements reconcile.Reconciler.
+func (p pods) Act(ctx context.Context, r engine.Resource[session.PodSpec], a engine.Action) error {
+	switch a := a.(type) {
+	case session.SetWorkloads:
+		return p.set(ctx, r, a)
+	case session.RemoveWorkloads:
+		return p.remove(ctx, r, a.Host, a.Remove)
+	}
+	return fmt.Errorf("unknown action %s", a.ActionName())
+}
+
+func (p pods) set(ctx context.Context, r engine.Resource[session.PodSpec], a session.SetWorkloads) error {
+	if err := p.remove(ctx, r, a.Host, a.Remove); err != nil {
+		return err
+	}
+	return p.change(ctx, r, a.Host, func(s *managed.State, t *managed.Target, ch managed.Change) (out []event.Event, err error) {
+		for i := range r.Desired.Pod.Workloads {
+			w := &r.Desired.Pod.Workloads[i]
+			events, err := managed.Set(s, t, managed.Input{Kind: w.Kind, Name: w.Name, Spec: w.Spec, NotAfter: deadline(r)}, ch)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, events...)
+		}
+		return out, nil
+	})
+}
+
+func (p pods) remove(ctx context.Context, r engine.Resource[session.PodSpec], host string, ids []string) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	return p.change(ctx, r, host, func(s *managed.State, t *managed.Target, ch managed.Change) (out []event.Event, err error) {
+		for i := len(r.Desired.Pod.Workloads) - 1; i >= 0; i-- { // what uses others goes first
+			w := &r.Desired.Pod.Workloads[i]
+			if !slices.Contains(ids, w.ID()) {
+				continue
+			}
+			events, err := managed.Remove(s, t, w.Kind, w.Name, true, ch)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, events...)
+		}
+		return out, nil
+	})
+}
+
+// change decides on a host's layer for a pod's session. A refusal is no matter of trying again.
+func (p pods) change(ctx context.Context, r engine.Resource[session.PodSpec], host string, decide func(*managed.State, *managed.Target, managed.Change) ([]event.Event, error)) error {
+	target, err := p.srv.Target(ctx, host)
+	if err != nil {
+		return err
+	}
+	var refused error
+	err = p.srv.Record(ctx, host, func(s *server.State, now clock.Instant) (out []event.Event, err error) {
+		out, refused = decide(s.Managed, target, managed.Change{Actor: actor, Reason: "pod " + r.Ref.ID, Now: now, Owner: spec.SessionOwner(session.Of(r.Ref))})
+		return out, nil
+	})
+	if err == nil && refused != nil {
+		return reconcile.Terminal("refused", refused)
+	}
+	return err
+}

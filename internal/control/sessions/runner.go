@@ -1,0 +1,109 @@
+// Package sessions runs the kinds of sessions on the server: their rows are a fold of its log,
+// their pods entries of the managed layers of hosts.
+package sessions
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/digest"
+	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/core/managed"
+	"github.com/steadyfleet/steady/internal/core/server"
+	"github.com/steadyfleet/steady/internal/core/session"
+	"github.com/steadyfleet/steady/reconcile"
+	"github.com/steadyfleet/steady/reconcile/engine"
+)
+
+// Server is what sessions need of the server that they run on.
+type Server interface {
+	// ViewState runs read on the committed state, in the reducer: it must be quick, and must
+	// neither change nor keep any of it.
+	ViewState(ctx context.Context, read func(*server.State)) error
+	// Record has events recorded that decide makes of the committed state.
+	Record(ctx context.Context, host string, decide func(*server.State, clock.Instant) ([]event.Event, error)) error
+	Target(ctx context.Context, host string) (*managed.Target, error)
+	Roster() map[string]fleet.RosterHost
+	Bundle(ctx context.Context, d digest.Digest) (*fleet.Bundle, error)
+}
+
+// Runner runs sessions while the server leads.
+type Runner struct {
+	srv    Server
+	now    func() time.Time
+	client *http.Client
+	loop   *reconcile.Controller
+	some   atomic.Bool // there is a session
+
+	mu   sync.Mutex
+	used map[digest.Digest]used // by bundle
+}
+
+// The policies of the kinds. A parent has nothing to try again.
+var (
+	parents = reconcile.Policy{OnDrift: reconcile.Enforce, Resync: time.Minute, CleanupGrace: session.MaxLength}
+	ofPods  = reconcile.Policy{OnDrift: reconcile.Enforce, Resync: 15 * time.Second, CleanupGrace: session.MaxLength,
+		Retry: reconcile.RetryPolicy{Max: 5, Base: time.Second, Cap: time.Minute}}
+	ofPhases = reconcile.Policy{OnDrift: reconcile.Enforce, CleanupGrace: session.MaxLength, ActTimeout: callTimeout,
+		Retry: reconcile.RetryPolicy{Max: 5, Base: time.Second, Cap: time.Minute}}
+)
+
+// New makes the runner of a server. Nothing runs before Run.
+func New(srv Server, now func() time.Time, log *slog.Logger) (*Runner, error) {
+	r := &Runner{srv: srv, now: now, client: newClient(), used: map[digest.Digest]used{}}
+	r.loop = reconcile.New(logStore{r}, reconcile.WithNow(now), reconcile.WithLogger(log))
+	for _, k := range []reconcile.Kind{
+		reconcile.Of(session.KindSession, parent[session.Spec]{session.Decide}, parents),
+		reconcile.Of(session.KindPart, parent[session.PartSpec]{session.DecidePart}, parents),
+		reconcile.Of(session.KindPod, pods{r}, ofPods),
+		reconcile.Of(session.KindPhase, phases{r}, ofPhases),
+	} {
+		if err := k(r.loop); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+// Run reconciles until ctx ends.
+func (r *Runner) Run(ctx context.Context) error { return r.loop.Run(ctx) }
+
+// Committed has the pods looked at that committed events of hosts may concern. It never blocks.
+func (r *Runner) Committed(s *server.State, entries []event.Entry) {
+	if len(s.Booked) == 0 {
+		return
+	}
+	seen := map[string]bool{}
+	for i := range entries {
+		host := entries[i].Host()
+		if host == "" || seen[host] {
+			continue
+		}
+		seen[host] = true
+		for _, ref := range s.Booked.On(host) {
+			r.loop.Enqueue(ref, engine.Cause{Trigger: engine.TriggerExternal, ID: entries[i].Type})
+		}
+	}
+}
+
+// parent is a kind that acts through its children alone.
+type parent[D any] struct {
+	decide func(engine.View[D, session.NeedsNothing]) engine.Decision
+}
+
+// Observe implements reconcile.Reconciler.
+func (parent[D]) Observe(context.Context, engine.Resource[D]) (session.NeedsNothing, error) {
+	return session.NeedsNothing{}, nil
+}
+
+// Decide implements reconcile.Reconciler.
+func (p parent[D]) Decide(v engine.View[D, session.NeedsNothing]) engine.Decision { return p.decide(v) }
+
+// Act implements reconcile.Reconciler.
+func (parent[D]) Act(context.Context, engine.Resource[D], engine.Action) error { return nil }

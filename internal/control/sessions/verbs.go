@@ -1,0 +1,266 @@
+package sessions
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/steadyfleet/steady/internal/core/place"
+	"github.com/steadyfleet/steady/internal/core/server"
+	"github.com/steadyfleet/steady/internal/core/session"
+	"github.com/steadyfleet/steady/internal/wire"
+	"github.com/steadyfleet/steady/reconcile"
+	"github.com/steadyfleet/steady/reconcile/engine"
+)
+
+// by is the cause of what an operator asks for.
+func by(actor string) engine.Cause {
+	return engine.Cause{Trigger: engine.TriggerOperator, ID: actor}
+}
+
+// Create asks for a session. One of that name must not be there, unless it is retired.
+func (r *Runner) Create(ctx context.Context, name string, s session.Spec, actor string) error {
+	s.Owner = actor
+	if err := r.check(name, &s); err != nil {
+		return err
+	}
+	switch row, err := r.loop.Get(ctx, session.Ref(name)); {
+	case err == nil && !row.Phase.Terminal():
+		return wire.Refuse(wire.ErrConflict, "session %s is there already; choose another name, or stop it first: steady session stop %s", name, name)
+	case err != nil && !errors.Is(err, reconcile.ErrNotFound):
+		return err
+	}
+	_, err := r.loop.Apply(ctx, session.Intent(name, &s), by(actor))
+	return err
+}
+
+func (r *Runner) check(name string, s *session.Spec) error {
+	err := session.Validate(name, s, r.now())
+	if p, ok := errors.AsType[session.Problems](err); ok {
+		return wire.Refuse(wire.ErrInvalid, "session %s: %s", name, p.Error())
+	}
+	return err
+}
+
+// Preview says where the pods of a session would go now, and reserves nothing. Pods of parts that
+// wait for others are placed as if they came up at once.
+func (r *Runner) Preview(ctx context.Context, name string, s session.Spec) (place.Placement, error) {
+	if err := r.check(name, &s); err != nil {
+		return place.Placement{}, err
+	}
+	if err := r.learn(ctx); err != nil {
+		return place.Placement{}, err
+	}
+	var requests []place.Request
+	for _, p := range s.Parts {
+		for _, pod := range p.Pods {
+			spec := session.PodSpec{Pod: pod, Timeslot: s.Timeslot}
+			requests = append(requests, spec.Request(engine.Ref{Kind: session.KindPod, ID: name + "/" + p.Name + "/" + pod.Name}))
+		}
+	}
+	var out place.Placement
+	err := r.srv.ViewState(ctx, func(st *server.State) {
+		out = place.PlaceAll(requests, r.hosts(st), st.Booked.Others(engine.Ref{}))
+	})
+	return out, err
+}
+
+// Show is one session.
+func (r *Runner) Show(ctx context.Context, name string) (st session.Status, err error) {
+	now := r.now()
+	if failed := r.srv.ViewState(ctx, func(s *server.State) { st, err = session.Describe(s.Rows, name, now) }); failed != nil {
+		return st, failed
+	}
+	if errors.Is(err, engine.ErrNotFound) {
+		return st, unknown(name)
+	}
+	return st, err
+}
+
+func unknown(name string) error {
+	return wire.Refuse(wire.ErrNotFound, "there is no session %s; steady session list shows those there are", name)
+}
+
+// List is all sessions that are kept, in the order of their names.
+func (r *Runner) List(ctx context.Context) (out []session.Status, err error) {
+	now := r.now()
+	failed := r.srv.ViewState(ctx, func(s *server.State) {
+		for _, name := range session.Names(s.Rows.List(engine.Filter{Kind: session.KindSession})) {
+			var st session.Status
+			if st, err = session.Describe(s.Rows, name, now); err != nil {
+				return
+			}
+			out = append(out, st)
+		}
+	})
+	return out, errors.Join(failed, err)
+}
+
+// change rewrites what is desired of a session that is not over.
+func (r *Runner) change(ctx context.Context, name, actor string, edit func(*session.Spec) error) error {
+	row, err := r.loop.Get(ctx, session.Ref(name))
+	switch {
+	case errors.Is(err, reconcile.ErrNotFound):
+		return unknown(name)
+	case err != nil:
+		return err
+	case row.Delete || row.Phase.Terminal():
+		return wire.Refuse(wire.ErrConflict, "session %s is over", name)
+	}
+	var s session.Spec
+	if err := json.Unmarshal(row.Desired, &s); err != nil {
+		return fmt.Errorf("read session %s: %w", name, err)
+	}
+	if err := edit(&s); err != nil {
+		return err
+	}
+	if err := r.check(name, &s); err != nil {
+		return err
+	}
+	_, err = r.loop.Apply(ctx, session.Intent(name, &s), by(actor))
+	return err
+}
+
+// Extend moves the end of a session, and its cleanup deadline by as much. It is refused where its hosts are
+// booked by others then.
+func (r *Runner) Extend(ctx context.Context, name string, end time.Time, actor string) error {
+	return r.change(ctx, name, actor, func(s *session.Spec) error {
+		grow := end.Sub(s.Timeslot.End)
+		s.Timeslot.End, s.Timeslot.CleanupDeadline = end, s.Timeslot.CleanupDeadline.Add(grow)
+		return r.fits(ctx, name, s)
+	})
+}
+
+// fits refuses a timeslot for which the hosts of a session have no room.
+func (r *Runner) fits(ctx context.Context, name string, s *session.Spec) error {
+	var taken []string
+	err := r.srv.ViewState(ctx, func(st *server.State) {
+		for ref, b := range st.Booked { // order-free: sorted below
+			if session.Of(ref) != name {
+				continue
+			}
+			pod := session.PodSpec{Timeslot: s.Timeslot}
+			want := b
+			want.Slot = pod.Request(ref).Slot
+			if !st.Booked.Fits(ref, &want, r.capacity(st, b.Host)) {
+				taken = append(taken, b.Host)
+			}
+		}
+	})
+	if err != nil || len(taken) == 0 {
+		return err
+	}
+	slices.Sort(taken)
+	return wire.Refuse(wire.ErrConflict, "session %s cannot be extended: others have booked %s before %s", name,
+		strings.Join(slices.Compact(taken), ", "), s.Timeslot.CleanupDeadline.Format(time.RFC3339))
+}
+
+// SetPart stops or starts one part of a session.
+func (r *Runner) SetPart(ctx context.Context, name, part string, stopped bool, actor string) error {
+	return r.change(ctx, name, actor, func(s *session.Spec) error {
+		for i := range s.Parts {
+			if s.Parts[i].Name == part {
+				s.Parts[i].Stopped = stopped
+				return nil
+			}
+		}
+		return wire.Refuse(wire.ErrNotFound, "session %s has no part %s", name, part)
+	})
+}
+
+// Stop takes a session down, whatever of it is there.
+func (r *Runner) Stop(ctx context.Context, name, actor string) error {
+	if _, err := r.loop.Get(ctx, session.Ref(name)); errors.Is(err, reconcile.ErrNotFound) {
+		return unknown(name)
+	}
+	_, err := r.loop.Apply(ctx, engine.Delete(session.Ref(name)), by(actor))
+	return err
+}
+
+// Reconcile has everything of a session looked at now.
+func (r *Runner) Reconcile(ctx context.Context, name, actor string) error {
+	var refs []engine.Ref
+	if err := r.srv.ViewState(ctx, func(s *server.State) {
+		for _, row := range s.Rows.List(engine.Filter{}) {
+			if session.Of(row.Ref) == name {
+				refs = append(refs, row.Ref)
+			}
+		}
+	}); err != nil {
+		return err
+	}
+	if len(refs) == 0 {
+		return unknown(name)
+	}
+	for _, ref := range refs {
+		r.loop.Enqueue(ref, by(actor))
+	}
+	return nil
+}
+
+// RetryPhase has a phase, PART/PHASE, begin anew.
+func (r *Runner) RetryPhase(ctx context.Context, name, phase, id, actor string) error {
+	ref := engine.Ref{Kind: session.KindPhase, ID: name + "/" + phase}
+	err := r.loop.Deliver(ctx, ref, engine.Event{Source: "steady", ID: "retry-" + id, Type: session.RetryEvent})
+	if err == nil {
+		_, err = r.loop.Apply(ctx, engine.Retry(ref), by(actor))
+	}
+	if errors.Is(err, engine.ErrNotFound) {
+		return wire.Refuse(wire.ErrNotFound, "session %s has no phase %s that has begun", name, phase)
+	}
+	return err
+}
+
+// Receive takes an event for a session, or for a phase PART/PHASE of it, which is durable when Receive
+// returns. One that was received before is taken again without effect.
+func (r *Runner) Receive(ctx context.Context, name, phase string, e engine.Event) error {
+	if strings.HasPrefix(e.Type, "steady.") || e.Source == "steady" {
+		return wire.Refuse(wire.ErrInvalid, "events of steady itself are not taken from outside")
+	}
+	ref := session.Ref(name)
+	if phase != "" {
+		ref = engine.Ref{Kind: session.KindPhase, ID: name + "/" + phase}
+	}
+	row, err := r.loop.Get(ctx, ref)
+	switch {
+	case errors.Is(err, engine.ErrNotFound):
+		return wire.Refuse(wire.ErrNotFound, "there is no session or phase %s that takes events", ref.ID)
+	case err != nil:
+		return err
+	case row.Delete || row.Phase.Terminal() || ref.Kind == session.KindPhase && row.Phase == engine.Converged && !r.known(ctx, ref, e):
+		return wire.Refuse(wire.ErrConflict, "%s %s is over", ref.Kind, ref.ID)
+	}
+	err = r.loop.Deliver(ctx, ref, e)
+	switch {
+	case errors.Is(err, engine.ErrEventTooLarge):
+		return wire.Refuse(wire.ErrInvalid, "%v", err)
+	case errors.Is(err, engine.ErrEventUnnamed):
+		return wire.Refuse(wire.ErrInvalid, "%v", err)
+	case errors.Is(err, engine.ErrInboxFull):
+		return wire.Refuse(wire.ErrTooMuch, "%v", err)
+	}
+	return err
+}
+
+// known reports whether a resource received an event before.
+func (r *Runner) known(ctx context.Context, ref engine.Ref, e engine.Event) (known bool) {
+	err := logStore{r}.read(ctx, func(t *engine.Table) error {
+		snap, err := t.Load(ref)
+		known = slices.ContainsFunc(snap.Events, func(x engine.Event) bool { return x.Source == e.Source && x.ID == e.ID })
+		return err
+	})
+	return known && err == nil
+}
+
+// Attention lists the rows that need a person.
+func (r *Runner) Attention(ctx context.Context) ([]engine.Row, error) { return r.loop.Attention(ctx) }
+
+// Acknowledge takes a row off the list of those that need a person.
+func (r *Runner) Acknowledge(ctx context.Context, ref engine.Ref, note, actor string) error {
+	_, err := r.loop.Apply(ctx, engine.Acknowledge(ref, note), by(actor))
+	return err
+}

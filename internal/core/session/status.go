@@ -1,0 +1,165 @@
+package session
+
+import (
+	"encoding/json"
+	"strings"
+	"time"
+
+	"github.com/steadyfleet/steady/reconcile/engine"
+)
+
+// State is where a session stands, for people.
+type State string
+
+// The states of a session.
+const (
+	Pending      State = "Pending"      // it waits for a host
+	Scheduled    State = "Scheduled"    // its hosts are booked, and its time has not come
+	Provisioning State = "Provisioning" // it comes up
+	Ready        State = "Ready"        // all of it runs, before its start
+	Running      State = "Running"      // since its start
+	Degraded     State = "Degraded"     // since its start, with a part that failed and was accepted
+	Stopping     State = "Stopping"     // it is taken down
+	Retired      State = "Retired"      // nothing of it is left
+	Failed       State = "Failed"
+	Orphaned     State = "Orphaned" // something of it could not be cleaned up in time
+)
+
+// Status is a session as people see it.
+type Status struct {
+	Name       string       `json:"name"`
+	Owner      string       `json:"owner"`
+	State      State        `json:"state"`
+	Reason     string       `json:"reason,omitempty"`
+	Alert      bool         `json:"alert,omitempty"` // it needs a person, and nobody acknowledged that
+	Generation int64        `json:"generation"`
+	Timeslot   Timeslot     `json:"timeslot"`
+	Parts      []PartStatus `json:"parts"`
+}
+
+// PartStatus is a part as people see it.
+type PartStatus struct {
+	Name    string      `json:"name"`
+	Phase   string      `json:"phase"` // of its row; pending before it has one
+	Reason  string      `json:"reason,omitempty"`
+	Stopped bool        `json:"stopped,omitempty"`
+	Pods    []PodStatus `json:"pods,omitempty"`
+	Phases  []JobStatus `json:"phases,omitempty"`
+}
+
+// PodStatus is a pod as people see it.
+type PodStatus struct {
+	Name      string   `json:"name"`
+	Phase     string   `json:"phase"`
+	Reason    string   `json:"reason,omitempty"`
+	Attempts  int      `json:"attempts,omitempty"`
+	Host      string   `json:"host,omitempty"`
+	GPUs      []int    `json:"gpus,omitempty"`
+	Workloads []string `json:"workloads"`
+}
+
+// JobStatus is a phase of a part as people see it.
+type JobStatus struct {
+	Name     string          `json:"name"`
+	State    string          `json:"state"`
+	Reason   string          `json:"reason,omitempty"`
+	Attempts int             `json:"attempts,omitempty"`
+	Result   json.RawMessage `json:"result,omitempty"`
+}
+
+// Rows reads rows of sessions.
+type Rows interface {
+	Get(ref engine.Ref) (engine.Row, error)
+}
+
+// Describe is a session as it stands now, of its rows. It fails with engine.ErrNotFound.
+func Describe(rows Rows, name string, now time.Time) (Status, error) {
+	row, err := rows.Get(Ref(name))
+	if err != nil {
+		return Status{}, err
+	}
+	var spec Spec
+	if err := json.Unmarshal(row.Desired, &spec); err != nil {
+		return Status{}, err
+	}
+	st := Status{Name: name, Owner: spec.Owner, Reason: row.Reason.Text(), Alert: row.Alerts(), Generation: row.Generation, Timeslot: spec.Timeslot, Parts: []PartStatus{}}
+	booked := true
+	for i := range spec.Parts {
+		p := describePart(rows, row.Ref, &spec.Parts[i], &booked)
+		st.Parts = append(st.Parts, p)
+	}
+	st.State = stateOf(&row, &spec.Timeslot, booked, now)
+	return st, nil
+}
+
+func describePart(rows Rows, parent engine.Ref, p *Part, booked *bool) PartStatus {
+	ref := below(parent, KindPart, p.Name)
+	row, there := find(rows, ref)
+	out := PartStatus{Name: p.Name, Phase: string(engine.Pending), Stopped: p.Stopped}
+	if there {
+		out.Phase, out.Reason = string(row.Phase), row.Reason.Text()
+	}
+	for i := range p.Pods {
+		pod := PodStatus{Name: p.Pods[i].Name, Phase: string(engine.Pending), Workloads: []string{}}
+		for k := range p.Pods[i].Workloads {
+			pod.Workloads = append(pod.Workloads, p.Pods[i].Workloads[k].ID())
+		}
+		if row, there := find(rows, below(ref, KindPod, pod.Name)); there {
+			pod.Phase, pod.Reason, pod.Attempts = string(row.Phase), row.Reason.Text(), row.Attempts
+			if b := Booking(&row); b != nil {
+				pod.Host, pod.GPUs = b.Host, b.GPUs
+			}
+		}
+		*booked = *booked && (pod.Host != "" || len(p.After) > 0 || p.Stopped)
+		out.Pods = append(out.Pods, pod)
+	}
+	for i := range p.Phases {
+		job := JobStatus{Name: p.Phases[i].Name, State: PhasePending}
+		if row, there := find(rows, below(ref, KindPhase, job.Name)); there {
+			c := row.ChildView()
+			job.State, job.Reason, job.Attempts, job.Result = phaseState(&c), row.Reason.Text(), row.Attempts, reportOf[PhaseReport](&c).Result
+		}
+		out.Phases = append(out.Phases, job)
+	}
+	return out
+}
+
+func find(rows Rows, ref engine.Ref) (engine.Row, bool) {
+	row, err := rows.Get(ref)
+	return row, err == nil && row.Phase != engine.Deleted
+}
+
+func stateOf(row *engine.Row, slot *Timeslot, booked bool, now time.Time) State {
+	switch {
+	case row.Phase == engine.Deleted:
+		return Retired
+	case row.Phase == engine.Orphaned:
+		return Orphaned
+	case row.Delete:
+		return Stopping
+	case row.Phase == engine.Failed:
+		return Failed
+	case !booked:
+		return Pending
+	case now.Before(slot.ProvisionAt):
+		return Scheduled
+	case row.Phase == engine.Degraded && !now.Before(slot.Start):
+		return Degraded
+	case row.Phase != engine.Converged && row.Phase != engine.Degraded && now.Before(slot.Start):
+		return Provisioning
+	case now.Before(slot.Start):
+		return Ready
+	}
+	return Running
+}
+
+// Names lists the sessions among rows, in order.
+func Names(rows []engine.Row) []string {
+	var out []string
+	for i := range rows {
+		if rows[i].Ref.Kind == KindSession && !strings.Contains(rows[i].Ref.ID, "/") {
+			out = append(out, rows[i].Ref.ID)
+		}
+	}
+	return out
+}
