@@ -108,4 +108,9 @@ func TestServerAsksForFacts(t *testing.T) {
 	w.start()
 	a.connect()
 	asks(true)
+	w.halt()
+	w.opts.Control.NoHostFacts = true
+	w.start()
+	a.connect()
+	asks(false)
 }

@@ -42,7 +42,7 @@ type serverOptions struct {
 	heartbeat, tickGap     string
 	retention, hostLife    string
 	keepLog                string
-	hostMetrics            bool
+	hostMetrics, hostFacts bool
 	log                    agentcmd.Log
 	maxLog                 int64
 	connections            api.Connections
@@ -85,6 +85,7 @@ line on stdout says when the server listens and where.
 	f.StringVar(&o.retention, "retention", plan.DefaultRetention.Age.String(), "how long ended rollouts are kept whole; the last 10 of a channel always are, and no more than the last 50")
 	f.StringVar(&o.keepLog, "keep-log", "2160h", "how long records of the log are kept at least, by the signed timestamps; older ones are removed behind a checkpoint; 0 keeps all")
 	f.StringVar(&o.hostLife, "host-life", "168h", "how long the certificates of hosts last, 1h to 2160h; agents renew them between half and 80 % of it")
+	f.BoolVar(&o.hostFacts, "host-facts", true, "ask hosts for what they are, and keep it in the log; older servers do not read that")
 	f.BoolVar(&o.hostMetrics, "host-metrics", false, "measurements of every host in /metrics, not their sums alone")
 	o.log.Flags(f)
 	f.StringVar(&o.caKey, "ca-key", "file", "where the keys of the authorities are: file, tpm:/dev/tpmrm0, or tpm:unix:SOCKET of an emulator")
@@ -137,7 +138,7 @@ func (o serverOptions) options(a *app) (api.Options, error) {
 		Fleet: o.fleet, DataDir: o.data, Listen: o.listen, OperatorListen: o.operatorListen, Names: o.names, MaxLogBytes: o.maxLog, Strict: o.strict, Connections: o.connections,
 		Control: control.Config{
 			Config:  server.Config{Heartbeat: heartbeat, MaxTickGap: gap, Retention: plan.Retention{Age: retention, Keep: plan.DefaultRetention.Keep, Most: plan.DefaultRetention.Most}},
-			Version: agentcmd.Version(), Log: log, HostLife: hostLife.Std(), KeepLog: keepLog, CollectEvery: collectEvery, CollectGrace: collectGrace, HostMetrics: o.hostMetrics,
+			Version: agentcmd.Version(), Log: log, HostLife: hostLife.Std(), KeepLog: keepLog, CollectEvery: collectEvery, CollectGrace: collectGrace, HostMetrics: o.hostMetrics, NoHostFacts: !o.hostFacts,
 		},
 	}
 	if err := o.sources.apply(&opts.Control, o.data); err != nil {

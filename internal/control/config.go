@@ -61,6 +61,8 @@ type Config struct {
 	// HostMetrics has the measurements of every host in the server's metrics, each
 	// under the host's name; the default is their sums over the fleet alone.
 	HostMetrics bool
+	// NoHostFacts has hosts not asked for what they are: no older server reads a log that has it.
+	NoHostFacts bool
 	// Streams bounds the streams into hosts.
 	Streams streams.Limits
 	// Sources are where releases are kept, besides being pushed; SourceEvery is how

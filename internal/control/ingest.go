@@ -190,7 +190,7 @@ func (c *Control) Heartbeat(p *Peer, m wire.Heartbeat) wire.HeartbeatReply {
 	}
 	public := c.public.Load()
 	return wire.HeartbeatReply{Head: head, Interval: a.Interval, Mark: a.Mark, Acked: a.Acked, TimestampVersion: public.TimestampVersion, RootVersion: public.Verifier.RootVersion(),
-		Settings: v.settings, Managed: v.Layer, Overrides: c.signed.Load().digest, Facts: c.time().Up >= c.facts}
+		Settings: v.settings, Managed: v.Layer, Overrides: c.signed.Load().digest, Facts: !c.cfg.NoHostFacts && c.time().Up >= c.facts}
 }
 
 // recordTwice records that two processes share a host's identity, or that the host is

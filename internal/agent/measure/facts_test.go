@@ -109,8 +109,8 @@ func TestFactsAreWholeOrAnError(t *testing.T) {
 	}
 }
 
-// TestS3FactsCanBeReported: whatever the files of a machine say, the server takes the event.
-func TestS3FactsCanBeReported(t *testing.T) {
+// TestFactsCanBeReported: whatever the files of a machine say, the server takes the event.
+func TestFactsCanBeReported(t *testing.T) {
 	text := rapid.StringN(1, 300, 300)
 	rapid.Check(t, func(t *rapid.T) {
 		files := onBus("0000:3b:00.0", "0x030200", "0x10de", "0x1eb8")

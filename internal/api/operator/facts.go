@@ -10,8 +10,8 @@ import (
 	"github.com/steadyfleet/steady/internal/core/warning"
 )
 
-// FactsWords say what a host is: its hardware, its system, its engine, and each GPU.
-func FactsWords(f event.HostFacts) []string {
+// FactsMessages say what a host is: its hardware, its system, its engine, and each GPU.
+func FactsMessages(f event.HostFacts) []string {
 	machine := fmt.Sprintf("%s, %s, %s", prose.Count(f.CPUs, "CPU"), memoryWords(f.Memory), cmp.Or(f.Arch, "unknown architecture"))
 	if f.Disk > 0 {
 		machine += ", disk of " + warning.Bytes(f.Disk)

@@ -57,7 +57,7 @@ var messages = []message{
 		return fmt.Sprintf("refuses bundle %s from now on: %s", v.Digest.Short(), v.Reason)
 	}),
 	row(func(v event.FileKept) string { return fmt.Sprintf("kept the changed %s as %s", v.Path, v.KeptAs) }),
-	row(func(v event.HostFacts) string { return "has " + strings.Join(FactsWords(v), "; ") }),
+	row(func(v event.HostFacts) string { return "has " + strings.Join(FactsMessages(v), "; ") }),
 	row(func(v event.WorkloadsRemoved) string {
 		if !v.OK {
 			return fmt.Sprintf("cannot be removed (workloads %s): %s", v.Workloads, v.Detail)

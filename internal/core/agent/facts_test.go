@@ -86,7 +86,7 @@ func TestFactsBeyondTheBoundsAreNotReported(t *testing.T) {
 }
 
 // A host that may have been set back makes no event before the server has answered.
-func TestS23FactsWaitForTheServersAnswer(t *testing.T) {
+func TestFactsWaitForTheServersAnswer(t *testing.T) {
 	s := inActivation(t)
 	step(t, s, agent.Started{BootID: "c", Confirm: true}, 2000)
 	in := agent.Measured{Facts: event.HostFacts{CPUs: 2}}

@@ -46,7 +46,7 @@ func (s *State) ApplyEvent(e event.Entry, ev event.Event) error {
 	case event.CertificateRenewed:
 		h := s.host(e.Host())
 		h.Serial, h.PrevSerial, h.NotAfter, h.IssuedAt = ev.Serial, ev.Presented, ev.NotAfter, cmp.Or(ev.Issued, e.At)
-	case event.HostRevoked, event.HostForked, event.HostDecommissioned, event.HostSlotFreed:
+	case event.HostRevoked, event.HostForked, event.HostDecommissioned, event.HostSlotFreed, event.WorkloadsRemoved:
 		s.foldIdentity(s.host(e.Host()), ev)
 	case event.HostHead, event.LogRestored:
 		s.foldHead(e.At, s.host(e.Host()), ev)
@@ -64,8 +64,6 @@ func (s *State) ApplyEvent(e event.Entry, ev event.Event) error {
 		s.foldFreeze(s.host(e.Host()), ev)
 	case event.RepairNeeded, event.RepairOver:
 		s.foldRepair(s.host(e.Host()), ev)
-	case event.WorkloadsRemoved:
-		s.foldWorkloadsRemoved(s.host(e.Host()), ev)
 	case event.GrantDeclined:
 		s.foldDeclined(s.host(e.Host()), ev)
 	case event.RolloutOpened:

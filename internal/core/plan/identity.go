@@ -52,16 +52,14 @@ func (s *State) foldRemoval(t *gate.AcceptedOverride) {
 	s.markHost(h)
 }
 
-// foldWorkloadsRemoved takes what the host says of its removal.
-func (s *State) foldWorkloadsRemoved(h *Host, ev event.WorkloadsRemoved) {
+// workloadsRemoved takes what the host says of its removal.
+func (h *Host) workloadsRemoved(ev event.WorkloadsRemoved) {
 	next := Leaving{Override: ev.Override, Workloads: ev.Workloads, Reason: "the host says that it took a signed override"}
 	if l := h.Leaving; l != nil && l.Override == ev.Override {
 		next = *l
 	}
 	next.Reported, next.Done, next.Detail = true, ev.OK, ev.Detail
 	h.Leaving = &next
-	s.refresh(h)
-	s.markHost(h)
 }
 
 // mayRemove refuses to remove who is not there.
@@ -108,7 +106,7 @@ func (h *Host) absent() bool { return h.Incarnation == 0 || h.IdentityStatus() =
 // freed reports whether the host gave its slot back for good.
 func (h *Host) freedSlot() bool { return h.Ended != nil && h.Ended.Freed }
 
-// foldIdentity takes what ends or doubts a host's identity.
+// foldIdentity takes what ends or doubts a host's identity, and what came of its removal.
 func (s *State) foldIdentity(h *Host, ev event.Event) {
 	switch ev := ev.(type) {
 	case event.HostRevoked:
@@ -131,6 +129,8 @@ func (s *State) foldIdentity(h *Host, ev event.Event) {
 		if ev.Parked != "" {
 			h.Parked = ev.Parked
 		}
+	case event.WorkloadsRemoved:
+		h.workloadsRemoved(ev)
 	}
 	s.refresh(h)
 	s.markHost(h)
