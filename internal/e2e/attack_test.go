@@ -215,9 +215,10 @@ func (s *siege) speak() {
 		event.BundleQuarantined{Rollout: hostile, Digest: d.Manifest, Reason: hostile},
 		event.FileKept{Path: hostile, Digest: d.Manifest, KeptAs: hostile},
 		event.ResourceReported{Resource: "workspace/" + hostile, State: "Error", Message: hostile, Layer: event.LayerBundle},
+		event.HostFacts{CPUs: 1, OS: hostile[:16], GPUs: []event.GPU{{Vendor: "\x1b[2J", Model: "\n  9999  00:00:00.000  server FORGED"}}},
 	} {
 		body := testkit.Value(json.Marshal(ev))(s.t) // not as an agent would write it
-		if status, _ := s.evil.tell(ev.EventType(), body); status != http.StatusOK && ev.EventType() == "host.grant_declined" {
+		if status, _ := s.evil.tell(ev.EventType(), body); status != http.StatusOK && (ev.EventType() == "host.grant_declined" || ev.EventType() == "host.facts") {
 			s.t.Fatalf("%s is answered %d", ev.EventType(), status)
 		}
 	}
