@@ -96,32 +96,40 @@ func TestHeaders(t *testing.T) {
 var static = regexp.MustCompile(`(?:from|import)"\./([\w-]+\.js)"`)
 
 // What every visit loads is small: the first script and all that it imports, as they are sent. Plots, the terminal
-// and the pages of nodes are fetched when they are opened.
+// and the pages of nodes are fetched when they are opened; with the plots, all is still as small.
 func TestScriptsAreSmall(t *testing.T) {
 	const most = 64 << 10
-	first := testkit.Value(fs.Glob(Files(), "assets/main-*.js"))(t)
-	sent, seen := 0, map[string]bool{}
-	for len(first) > 0 {
-		name := first[0]
-		first = first[1:]
-		if seen[name] {
-			continue
+	sent := map[string]int{}
+	load := func(pattern string) (sum int) {
+		names := testkit.Value(fs.Glob(Files(), "assets/"+pattern))(t)
+		for len(names) > 0 {
+			name := names[0]
+			names = names[1:]
+			if sent[name] > 0 {
+				continue
+			}
+			script := testkit.Value(fs.ReadFile(Files(), name))(t)
+			sent[name] = len(newFile(name, script).gz)
+			sum += sent[name]
+			for _, m := range static.FindAllSubmatch(script, -1) {
+				names = append(names, "assets/"+string(m[1]))
+			}
 		}
-		seen[name] = true
-		script := testkit.Value(fs.ReadFile(Files(), name))(t)
-		sent += len(newFile(name, script).gz)
-		for _, m := range static.FindAllSubmatch(script, -1) {
-			first = append(first, "assets/"+string(m[1]))
-		}
+		return sum
 	}
-	t.Logf("%d scripts, %d bytes", len(seen), sent)
-	if len(seen) < 2 || sent > most {
-		t.Errorf("the %d scripts of every visit are %d bytes compressed, expected at most %d", len(seen), sent, most)
+	visit := load("main-*.js")
+	if len(sent) < 2 || visit > most {
+		t.Errorf("the %d scripts of every visit are %d bytes compressed, expected at most %d", len(sent), visit, most)
 	}
-	for name := range seen { // order-free: each by itself
+	for name := range sent { // order-free: each by itself
 		if later := regexp.MustCompile(`/(xterm|plot|devices)-`); later.MatchString(name) {
 			t.Errorf("%s is loaded by every visit", name)
 		}
+	}
+	plots := load("plot-*.js")
+	t.Logf("%v: %d bytes with every visit, %d with plots", sent, visit, visit+plots)
+	if plots == 0 || visit+plots > most {
+		t.Errorf("the %d scripts of all pages but the terminal and those of nodes are %d bytes compressed, expected at most %d", len(sent), visit+plots, most)
 	}
 }
 

@@ -7,6 +7,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -35,10 +36,14 @@ func run(folder string) error {
 	if err := os.RemoveAll(dist); err != nil {
 		return err
 	}
-	meta := filepath.Join(dist, "meta.json")
+	// Below node_modules, so that what is made of it is known to be its package's.
+	modules, meta := filepath.Join(dist, "node_modules"), filepath.Join(dist, "meta.json")
+	if err := plotter(filepath.Join(ui, "node_modules/uplot"), filepath.Join(modules, "uplot")); err != nil {
+		return err
+	}
 	cmd := exec.Command("go", "tool", "-modfile=tools/go.mod", "esbuild", filepath.Join(ui, "src/main.tsx"), "--outdir="+filepath.Join(dist, "assets"),
 		"--bundle", "--splitting", "--format=esm", "--target=es2022", "--minify", "--legal-comments=none", "--jsx=automatic", "--jsx-import-source=preact",
-		"--tsconfig-raw={}", "--entry-names=[name]-[hash]", "--chunk-names=[name]-[hash]", "--metafile="+meta, "--log-level=warning")
+		"--tsconfig-raw={}", "--alias:uplot=./"+filepath.Join(modules, "uplot"), "--entry-names=[name]-[hash]", "--chunk-names=[name]-[hash]", "--metafile="+meta, "--log-level=warning")
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("esbuild: %w", err)
@@ -51,7 +56,7 @@ func run(folder string) error {
 	if err := json.Unmarshal(raw, &m); err != nil {
 		return err
 	}
-	if err := os.Remove(meta); err != nil {
+	if err := errors.Join(os.Remove(meta), os.RemoveAll(modules)); err != nil {
 		return err
 	}
 	files := map[string][]byte{}
@@ -78,6 +83,25 @@ func run(folder string) error {
 		return err
 	}
 	return os.Rename(dist, embedded)
+}
+
+// plotter copies the package uPlot without the functions that it hangs on its class for others to
+// call: an eighth of it is of use to them alone, and no bundler can tell that nobody asks for it.
+func plotter(from, to string) error {
+	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
+		return err
+	}
+	name := filepath.Join(to, "dist/uPlot.esm.js")
+	script, err := os.ReadFile(name)
+	if err != nil {
+		return err
+	}
+	class, rest, ok := bytes.Cut(script, []byte("\nuPlot.assign = assign;\n"))
+	_, exports, last := bytes.Cut(rest, []byte("\nexport { uPlot as default };\n"))
+	if !ok || !last || len(bytes.TrimSpace(exports)) > 0 {
+		return fmt.Errorf("%s does not end with what it adds to its class, and its export: is this another version of uPlot?", name)
+	}
+	return os.WriteFile(name, append(class, "\nexport { uPlot as default };\n"...), 0o644)
 }
 
 // page is the one page, with the names of what it begins with.

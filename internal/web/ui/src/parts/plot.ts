@@ -8,7 +8,8 @@ export interface Plotted {
 
 const dataOf = ({ times, series }: Plotted) => [times, ...series.map(([, values]) => values)] as uPlot.AlignedData;
 
-// draw makes a plot of percentages over time in an element, as wide as that is.
+// draw makes a plot of percentages over time in an element, as wide as that is. The build leaves the
+// static functions of uPlot out.
 export function draw(at: HTMLElement, first: Plotted) {
   const style = getComputedStyle(at);
   const colour = (name: string) => style.getPropertyValue(`--${name}`);
