@@ -20,11 +20,11 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(Tests{M: m}) }
 
 const document = `<!doctype html><html lang="en"><title>Trial</title>
-<style>:root { color-scheme: light dark } .faint { color: #ccc; background: #fff }</style>
+<style>:root { color-scheme: light dark } .faint { color: #ccc; background: #fff } .tip { display: none } button:hover + .tip { display: block }</style>
 <main><h1>Trial</h1>
 <section aria-label="Left"><button>Go</button></section>
 <section aria-label="Right"><button>Go</button></section>
-<button id="late" hidden>Late</button> <button hidden>Hidden</button> <button id="ask">Ask</button>
+<button id="late" hidden>Late</button> <button hidden>Hidden</button> <button id="ask">Ask</button><span class="tip" role="note">It asks first.</span>
 <label>Name <input id="name" value="old"></label>
 <p id="out" role="status"></p>
 <dialog aria-label="Sure"><button id="yes">Yes</button></dialog></main>
@@ -66,6 +66,11 @@ func TestPointer(t *testing.T) {
 		t.Error("what is hidden was found, or what is there was not")
 	}
 	p.Fill("textbox", "Name", "Zoë")
+	if p.Has("note", "") {
+		t.Error("a tip is shown to who points elsewhere")
+	}
+	p.Hover("button", "Ask")
+	p.In("note", "").WaitText("It asks first.")
 	p.Click("button", "Ask")
 	p.In("dialog", "S…").Click("button", "Yes")
 	p.WaitText("hello Zoë")

@@ -11,6 +11,7 @@ import (
 	"github.com/chromedp/cdproto/accessibility"
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/dom"
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 
@@ -229,22 +230,36 @@ const clickable = `function() {
 // Click clicks on the middle of a thing, as soon as nothing is in front of it.
 func (q Part) Click(role, name string) {
 	q.p.t.Helper()
-	q.until("click "+What{role, name}.String(), func() error {
-		id, err := q.find(What{role, name})
+	q.point("click", What{role, name}, func(x, y float64) error { return chromedp.Do(q.p.ctx, chromedp.MouseClickXY(x, y)) })
+}
+
+// Hover rests the pointer on the middle of a thing, as soon as nothing is in front of it.
+func (q Part) Hover(role, name string) {
+	q.p.t.Helper()
+	q.point("point at", What{role, name}, func(x, y float64) error {
+		_, err := chromedp.Call(q.p.ctx, input.DispatchMouseEvent, input.DispatchMouseEventParams{Type: chromedp.MouseMoved, X: x, Y: y})
+		return err
+	})
+}
+
+func (q Part) point(verb string, w What, at func(x, y float64) error) {
+	q.p.t.Helper()
+	q.until(verb+" "+w.String(), func() error {
+		id, err := q.find(w)
 		if err != nil {
 			return err
 		}
-		at, err := on[struct {
+		middle, err := on[struct {
 			X, Y float64
 			Why  string
 		}](q.p, id, clickable)
-		if err == nil && at.Why != "" {
-			err = errors.New("it " + at.Why)
+		if err == nil && middle.Why != "" {
+			err = errors.New("it " + middle.Why)
 		}
 		if err != nil {
 			return err
 		}
-		return chromedp.Do(q.p.ctx, chromedp.MouseClickXY(at.X, at.Y))
+		return at(middle.X, middle.Y)
 	})
 }
 
