@@ -164,8 +164,8 @@ var ErrOtherFolds = errors.New("the snapshot is of other folds")
 // Restore sets a state before its first event to a snapshot. After an error the state
 // must be thrown away.
 func (s *State) Restore(raw []byte) error {
-	var parts map[string]json.RawMessage
-	if err := json.Unmarshal(raw, &parts); err != nil {
+	parts, err := members(raw)
+	if err != nil {
 		return err
 	}
 	for _, f := range s.folds {
