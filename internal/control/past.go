@@ -28,6 +28,8 @@ const (
 	// how many records they are apart at least.
 	pastSteps = 64 << 20
 	pastApart = 2000
+	// pastPage is how many records are read at once.
+	pastPage = 500
 )
 
 // past gives the states that the log came to at earlier records. One request folds at a time.
@@ -118,21 +120,22 @@ func (p *past) at(ctx context.Context, seq uint64, read func(*folded) error) err
 		return wire.Refuse(wire.ErrNotFound, "the log was pruned up to record %d", base.Seq)
 	}
 	start := time.Now()
-	f, err := p.nearest(ctx, base, seq)
-	if err == nil {
-		err = p.rest(ctx, time.Since(start))
-	}
+	f, ahead, err := p.nearest(ctx, base, seq)
 	if err != nil {
 		return err
 	}
-	if err := p.forward(ctx, f, base, seq); err != nil {
+	defer ahead.close()
+	if err := p.rest(ctx, time.Since(start)); err != nil {
+		return err
+	}
+	if err := p.forward(ctx, f, ahead, base, seq); err != nil {
 		return err
 	}
 	return read(f)
 }
 
-// nearest is a state at a record or before it, from where the least is left to fold.
-func (p *past) nearest(ctx context.Context, base store.Head, seq uint64) (*folded, error) {
+// nearest is a state at a record or before it, from where the least is left to fold, and what is left.
+func (p *past) nearest(ctx context.Context, base store.Head, seq uint64) (*folded, *pages, error) {
 	p.folded = slices.DeleteFunc(p.folded, func(f *folded) bool { return f.head.Seq < base.Seq })
 	p.steps = slices.DeleteFunc(p.steps, func(c documents.Checkpoint) bool { return c.Through.Seq <= base.Seq })
 	p.back = slices.ContainsFunc(p.folded, func(f *folded) bool { return f.head.Seq > seq })
@@ -143,11 +146,11 @@ func (p *past) nearest(ctx context.Context, base store.Head, seq uint64) (*folde
 		}
 	}
 	if err := p.begin(ctx); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	from, known, err := p.kept.before(ctx, p.store, base, seq)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for _, c := range p.steps {
 		if c.Through.Seq <= seq && c.Through.Seq > from.Through.Seq {
@@ -157,37 +160,57 @@ func (p *past) nearest(ctx context.Context, base store.Head, seq uint64) (*folde
 	if best >= 0 && (!known || p.worth(p.folded[best].head.Seq, from.Through.Seq)) {
 		f := p.folded[best]
 		p.folded = append(slices.Delete(p.folded, best, best+1), f)
-		return f, nil
+		return f, p.ahead(ctx, f.head, seq), nil
 	}
 	start := time.Now()
-	switch {
-	case !known:
-		from, err = documents.Begin(ctx, p.store)
-	case from.State == nil:
-		from, err = p.kept.load(from)
-	}
-	f := &folded{head: from.Through}
-	if err == nil {
-		f.state, f.trust, err = from.Fold(p.library)
-		p.decoding = time.Since(start)
-	}
-	if err != nil && known { // it is made again
-		p.steps = nil
-		if err := p.kept.drop(from.Through); err != nil {
-			return nil, err
+	if !known {
+		if from, err = documents.Begin(ctx, p.store); err != nil {
+			return nil, nil, err
 		}
-		return p.nearest(ctx, base, seq)
 	}
-	if err != nil {
-		return nil, err
+	ahead := p.ahead(ctx, from.Through, seq) // while the state is decoded
+	f, err := p.decode(from)
+	if err == nil {
+		p.decoding = time.Since(start)
+		if f.at, err = committed(ctx, p.store, base, f.head.Seq); err == nil {
+			p.hold(f)
+			return f, ahead, nil
+		}
+		known = false
 	}
-	if f.at, err = committed(ctx, p.store, base, f.head.Seq); err != nil {
-		return nil, err
+	ahead.close()
+	if !known {
+		return nil, nil, err
 	}
+	p.steps = nil // it is made again
+	if err := p.kept.drop(from.Through); err != nil {
+		return nil, nil, err
+	}
+	return p.nearest(ctx, base, seq)
+}
+
+// hold keeps a state in memory.
+func (p *past) hold(f *folded) {
 	if p.folded = append(p.folded, f); len(p.folded) > pastFolded {
 		p.folded = slices.Delete(p.folded, 0, 1)
 	}
-	return f, nil
+}
+
+// ahead reads the records between two.
+func (p *past) ahead(ctx context.Context, from store.Head, to uint64) *pages {
+	return readPages(ctx, p.store, from, to, min(pastPage, p.apart))
+}
+
+// decode is a state that was kept, or that the log begins with.
+func (p *past) decode(from documents.Checkpoint) (f *folded, err error) {
+	if from.State == nil && from.Through.Seq > 0 {
+		if from, err = p.kept.load(from); err != nil {
+			return nil, err
+		}
+	}
+	f = &folded{head: from.Through}
+	f.state, f.trust, err = from.Fold(p.library)
+	return f, err
 }
 
 // worth reports whether folding from one record to another is quicker than to decode a state.
@@ -225,36 +248,31 @@ func (p *past) begin(ctx context.Context) error {
 }
 
 // forward folds the records up to one into a state. What was folded when it ends early stays.
-func (p *past) forward(ctx context.Context, f *folded, base store.Head, seq uint64) error {
-	const page = 1000
+func (p *past) forward(ctx context.Context, f *folded, ahead *pages, base store.Head, seq uint64) error {
 	for f.head.Seq < seq {
 		begun := time.Now()
-		records, err := p.store.Read(ctx, f.head.Seq, int(min(page-f.head.Seq%page, p.apart, seq-f.head.Seq))) // states are kept where pages end
-		if err != nil {
-			return err
-		}
-		if len(records) == 0 {
-			return wire.Refuse(wire.ErrNotFound, "the log ends with record %d", f.head.Seq)
-		}
+		next := ahead.next(ctx)
 		start := time.Now()
-		head, err := store.Verify(f.head, records)
-		for i := range records {
-			if err == nil {
-				err = f.state.Apply(records[i].Entry)
+		if next.err != nil && !errors.As(next.err, new(*store.ChainError)) {
+			return next.err
+		}
+		for i := range next.records {
+			if next.err == nil {
+				next.err = f.state.Apply(next.records[i].Entry)
 			}
-			if records[i].HostSeq == 0 {
-				f.at = records[i].At
+			if next.records[i].HostSeq == 0 {
+				f.at = next.records[i].At
 			}
 		}
-		if err != nil {
+		if next.err != nil {
 			p.folded = nil
-			return fmt.Errorf("fold the log to record %d: %w", seq, err)
+			return fmt.Errorf("fold the log to record %d: %w", seq, next.err)
 		}
-		f.head, p.folding = head, time.Since(begun)/time.Duration(len(records))
+		f.head, p.folding = next.head, time.Since(begun)/time.Duration(len(next.records))
 		if err := p.keep(ctx, base, f); err != nil {
 			return err
 		}
-		if err := p.rest(ctx, time.Since(start)); err != nil {
+		if err := p.rest(ctx, next.verified+time.Since(start)); err != nil {
 			return err
 		}
 	}
