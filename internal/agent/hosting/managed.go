@@ -63,13 +63,6 @@ func (h *Hosting) Replied(ctx context.Context, r wire.HeartbeatReply) error {
 	if _, err := h.o.Store.Get(ctx, keyManaged, &have); err != nil {
 		return err
 	}
-	h.admitting.Lock()
-	was := h.ahead
-	moved := h.clockAhead() != was
-	h.admitting.Unlock()
-	if moved {
-		h.Changed()
-	}
 	if r.Managed == 0 || r.Managed == have.Doc.Version {
 		return nil
 	}
@@ -113,9 +106,21 @@ func (h *Hosting) clockAhead() clock.Duration {
 	return h.ahead
 }
 
-// admitAgain admits what is held when the agent starts and whenever what is
-// delegated or declared may have changed.
+// clockEvery is how often the clocks are compared, with a server or without.
+const clockEvery = 30 * time.Second
+
+func (h *Hosting) clockMoved() bool {
+	h.admitting.Lock()
+	defer h.admitting.Unlock()
+	was := h.ahead
+	return h.clockAhead() != was
+}
+
+// admitAgain admits what is held when the agent starts, whenever what is delegated or
+// declared may have changed, and when the wall clock moved.
 func (h *Hosting) admitAgain(ctx context.Context) error {
+	clocks := time.NewTicker(clockEvery)
+	defer clocks.Stop()
 	for {
 		if h.o.Agent.Parked() {
 			return nil
@@ -126,10 +131,15 @@ func (h *Hosting) admitAgain(ctx context.Context) error {
 		if err := h.retune(ctx); err != nil && ctx.Err() == nil {
 			return err
 		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-h.changed:
+		for due := false; !due; {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-h.changed:
+				due = true
+			case <-clocks.C:
+				due = h.clockMoved()
+			}
 		}
 	}
 }
