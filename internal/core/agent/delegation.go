@@ -33,5 +33,7 @@ func (s *State) Delegation(newest *NewestPlan) *fleet.Delegation {
 	both := func(a, b []string) []string {
 		return slices.DeleteFunc(slices.Clone(a), func(s string) bool { return !slices.Contains(b, s) })
 	}
-	return &fleet.Delegation{Kinds: both(now.Kinds, newest.Delegation.Kinds), Allow: both(now.Allow, newest.Delegation.Allow), Bounds: now.Bounds}
+	bounds := now.Bounds
+	bounds.Owners = both(bounds.Owners, newest.Delegation.Bounds.Owners)
+	return &fleet.Delegation{Kinds: both(now.Kinds, newest.Delegation.Kinds), Allow: both(now.Allow, newest.Delegation.Allow), Bounds: bounds}
 }

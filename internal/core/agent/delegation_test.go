@@ -17,6 +17,9 @@ func TestP1DelegationIsNeverWiderThanDeclared(t *testing.T) {
 	d := func(kinds, allow []string, most int) *fleet.Delegation {
 		return &fleet.Delegation{Kinds: kinds, Allow: allow, Bounds: spec.Bounds{MaxWorkspaces: most}}
 	}
+	owners := func(list ...string) *fleet.Delegation {
+		return &fleet.Delegation{Kinds: []string{"volume"}, Allow: []string{}, Bounds: spec.Bounds{Owners: list}}
+	}
 	have := d([]string{"image", "workspace"}, []string{"exec", "logs"}, 3)
 	for name, c := range map[string]struct {
 		plan   *fleet.Delegation
@@ -31,6 +34,9 @@ func TestP1DelegationIsNeverWiderThanDeclared(t *testing.T) {
 		"added at the target":        {nil, &agent.NewestPlan{Channel: "stable", Target: "old", Delegation: have}, have},
 		"changed, not yet there":     {have, &agent.NewestPlan{Channel: "stable", Target: "new", Delegation: d([]string{"volume", "workspace"}, []string{"logs"}, 9)}, d([]string{"workspace"}, []string{"logs"}, 3)},
 		"changed at the target":      {have, &agent.NewestPlan{Channel: "stable", Target: "old", Delegation: d([]string{"volume"}, nil, 9)}, d([]string{"volume"}, nil, 9)},
+		"owners withdrawn":           {owners("session"), &agent.NewestPlan{Channel: "stable", Target: "new", Delegation: owners()}, owners([]string{}...)},
+		"owners added":               {owners(), &agent.NewestPlan{Channel: "stable", Target: "new", Delegation: owners("session")}, owners()},
+		"owners as before":           {owners("session"), &agent.NewestPlan{Channel: "stable", Target: "new", Delegation: owners("session")}, owners("session")},
 		"the same at another bundle": {have, &agent.NewestPlan{Channel: "stable", Target: "new", Delegation: have}, have},
 	} {
 		state := agent.State{Plan: fleet.HostPlan{Channel: "stable", Delegation: c.plan}, Machine: host.State{Current: "old"}}

@@ -73,7 +73,7 @@ func (h *HostDecl) delegation() *Delegation {
 	}
 	d := &Delegation{Kinds: nonNil(unique(h.Managed)), Allow: nonNil(unique(h.Allow)), Bounds: h.Bounds}
 	b := &d.Bounds
-	b.Kinds, b.Images, b.HostMounts, b.Secrets, b.Subnets = unique(h.Managed), unique(b.Images), unique(b.HostMounts), unique(b.Secrets), unique(b.Subnets)
+	b.Kinds, b.Images, b.HostMounts, b.Secrets, b.Subnets, b.Owners = unique(h.Managed), unique(b.Images), unique(b.HostMounts), unique(b.Secrets), unique(b.Subnets), unique(b.Owners)
 	if r := b.Routes; r != nil {
 		b.Routes = &spec.RouteBounds{Hosts: unique(r.Hosts), Certificates: unique(r.Certificates)}
 	}
@@ -89,16 +89,18 @@ func unique(v []string) []string {
 }
 
 func (c *checker) delegated(path []string, h HostDecl) {
-	list := func(field string, have []string, what string) {
-		for i, k := range have {
-			if slices.Contains(have[:i], k) {
-				c.errorf(at(path, field, i), "%s %q is listed twice: expected each once", what, k)
-			}
+	c.distinct(at(path, "managed"), h.Managed, "kind")
+	c.distinct(at(path, "allow"), h.Allow, "allowance")
+	c.bounds(at(path, "bounds"), h)
+}
+
+// distinct refuses what a list has twice.
+func (c *checker) distinct(path []string, list []string, what string) {
+	for i, k := range list {
+		if slices.Contains(list[:i], k) {
+			c.errorf(at(path, i), "%s %q is listed twice: expected each once", what, k)
 		}
 	}
-	list("managed", h.Managed, "kind")
-	list("allow", h.Allow, "allowance")
-	c.bounds(at(path, "bounds"), h)
 }
 
 // bounds checks what bounds the managed layer of a host.
@@ -133,13 +135,27 @@ func (c *checker) bounds(path []string, h HostDecl) {
 	for i, s := range b.Secrets {
 		c.name(at(path, "secrets", i), s)
 	}
+	c.owners(at(path, "owners"), &b)
 	if p := b.Ports; p != nil && (p.From < 1 || p.To > 65535 || p.From > p.To) {
 		c.errorf(at(path, "ports"), "ports are %d to %d: expected from and to within 1 to 65535", p.From, p.To)
 	}
 }
 
+// owners checks who may set entries beside operators.
+func (c *checker) owners(path []string, b *spec.Bounds) {
+	c.distinct(path, b.Owners, "owner")
+	for i, s := range b.Owners {
+		if !slices.Contains(spec.OwnerKinds, s) {
+			c.errorf(at(path, i), "owner is %q: expected one of %s; operators are always one", s, strings.Join(spec.OwnerKinds, ", "))
+		}
+	}
+	if len(b.Owners) > 0 && b.RequireSigned {
+		c.warnf(path, "only operators sign entries: with requireSigned the host refuses those of %s", strings.Join(b.Owners, ", "))
+	}
+}
+
 // nothing reports whether bounds allow nothing beyond the default.
 func nothing(b *spec.Bounds) bool {
-	return len(b.Images)+len(b.HostMounts)+len(b.Secrets)+len(b.Subnets) == 0 && b.Ports == nil && b.Routes == nil && !b.Privileged && !b.HostNamespaces && !b.Devices &&
+	return len(b.Images)+len(b.HostMounts)+len(b.Secrets)+len(b.Subnets)+len(b.Owners) == 0 && b.Ports == nil && b.Routes == nil && !b.Privileged && !b.HostNamespaces && !b.Devices &&
 		b.MaxMemory == 0 && b.MaxNanoCPUs == 0 && b.MaxPIDs == 0 && b.MaxWorkspaces == 0 && !b.RequireSigned
 }

@@ -16,12 +16,12 @@ import (
 func TestDelegationTravelsWithTheLeaf(t *testing.T) {
 	d := sample()
 	d.Hosts["lab-1"] = HostDecl{Channel: "lab", Tags: []string{"web"}, Managed: []string{"workspace", "image"}, Allow: []string{"logs", "exec"},
-		Bounds: spec.Bounds{Images: []string{"ghcr.io/acme", "docker.io/acme", "ghcr.io/acme"}, MaxWorkspaces: 3}}
+		Bounds: spec.Bounds{Images: []string{"ghcr.io/acme", "docker.io/acme", "ghcr.io/acme"}, MaxWorkspaces: 3, Owners: []string{"session"}}}
 	d.Hosts["web-2"] = HostDecl{Channel: "stable", Tags: []string{"web"}, Bundle: "web", Allow: []string{"disable"}}
 	p := resolved(t, d, inputs(d))
 	want := map[string]*Delegation{
 		"lab-1": {Kinds: []string{"image", "workspace"}, Allow: []string{"exec", "logs"},
-			Bounds: spec.Bounds{Kinds: []string{"image", "workspace"}, Images: []string{"docker.io/acme", "ghcr.io/acme"}, MaxWorkspaces: 3}},
+			Bounds: spec.Bounds{Kinds: []string{"image", "workspace"}, Images: []string{"docker.io/acme", "ghcr.io/acme"}, MaxWorkspaces: 3, Owners: []string{"session"}}},
 		"web-2": {Kinds: []string{}, Allow: []string{"disable"}, Bounds: spec.Bounds{}},
 	}
 	for _, cp := range p.Channels {
@@ -53,12 +53,15 @@ func TestBoundsAreChecked(t *testing.T) {
 		path   string
 		words  string
 	}{
-		"no layer":  {func(h *HostDecl) { h.Managed, h.Bounds.Devices = nil, true }, "hosts lab-1 bounds", "expected managed"},
-		"an image":  {func(h *HostDecl) { h.Bounds.Images = []string{"*", "A B"} }, "hosts lab-1 bounds images 1", "no image"},
-		"a path":    {func(h *HostDecl) { h.Bounds.HostMounts = []string{"/srv//x"} }, "hosts lab-1 bounds hostMounts 0", "absolute"},
-		"ports":     {func(h *HostDecl) { h.Bounds.Ports = &spec.PortRange{From: 1, To: 70000} }, "hosts lab-1 bounds ports", "65535"},
-		"a secret":  {func(h *HostDecl) { h.Bounds.Secrets = []string{"../x"} }, "hosts lab-1 bounds secrets 0", "not a name"},
-		"one twice": {func(h *HostDecl) { h.Allow = []string{"logs", "logs"} }, "hosts lab-1 allow 1", "twice"},
+		"no layer":         {func(h *HostDecl) { h.Managed, h.Bounds.Devices = nil, true }, "hosts lab-1 bounds", "expected managed"},
+		"an image":         {func(h *HostDecl) { h.Bounds.Images = []string{"*", "A B"} }, "hosts lab-1 bounds images 1", "no image"},
+		"a path":           {func(h *HostDecl) { h.Bounds.HostMounts = []string{"/srv//x"} }, "hosts lab-1 bounds hostMounts 0", "absolute"},
+		"ports":            {func(h *HostDecl) { h.Bounds.Ports = &spec.PortRange{From: 1, To: 70000} }, "hosts lab-1 bounds ports", "65535"},
+		"a secret":         {func(h *HostDecl) { h.Bounds.Secrets = []string{"../x"} }, "hosts lab-1 bounds secrets 0", "not a name"},
+		"an owner":         {func(h *HostDecl) { h.Bounds.Owners = []string{"session", "robot"} }, "hosts lab-1 bounds owners 1", "expected one of session"},
+		"no layer for one": {func(h *HostDecl) { h.Managed, h.Bounds.Owners = nil, []string{"session"} }, "hosts lab-1 bounds", "expected managed"},
+		"an owner twice":   {func(h *HostDecl) { h.Bounds.Owners = []string{"session", "session"} }, "hosts lab-1 bounds owners 1", "twice"},
+		"one twice":        {func(h *HostDecl) { h.Allow = []string{"logs", "logs"} }, "hosts lab-1 allow 1", "twice"},
 	} {
 		d := sample()
 		h := d.Hosts["lab-1"]
@@ -76,6 +79,11 @@ func TestBoundsAreChecked(t *testing.T) {
 	d.Hosts["lab-1"] = h
 	if fs := Validate(d); len(fs) != 0 {
 		t.Errorf("good bounds: %+v", fs)
+	}
+	h.Bounds.Owners = []string{spec.OwnerSession}
+	d.Hosts["lab-1"] = h
+	if fs := Validate(d); len(fs) != 1 || fs[0].Severity != Warning || strings.Join(fs[0].Path, " ") != "hosts lab-1 bounds owners" || !strings.Contains(fs[0].Message, "requireSigned") {
+		t.Errorf("owners who cannot sign: %+v", fs)
 	}
 }
 

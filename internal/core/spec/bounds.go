@@ -33,6 +33,9 @@ type Bounds struct {
 	MaxNanoCPUs   int64 `json:"maxNanoCPUs,omitempty"`
 	MaxPIDs       int64 `json:"maxPIDs,omitempty"` // of a workspace
 	MaxWorkspaces int   `json:"maxWorkspaces,omitempty"`
+	// Owners are kinds of owners, of OwnerKinds, whose entries are taken beside those of
+	// operators.
+	Owners []string `json:"owners,omitempty"`
 	// RequireSigned takes entries alone that an operator has signed.
 	RequireSigned bool `json:"requireSigned,omitempty"`
 }

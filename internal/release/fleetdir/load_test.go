@@ -144,7 +144,10 @@ func FuzzLoad(f *testing.F) {
 func TestSchemaKnowsKindsAndAllowances(t *testing.T) {
 	var schema struct {
 		Defs map[string]struct {
-			Properties map[string]struct{ Items struct{ Enum []string } }
+			Properties map[string]struct {
+				Items      struct{ Enum []string }
+				Properties map[string]struct{ Items struct{ Enum []string } }
+			}
 		} `json:"$defs"`
 	}
 	testkit.Must(t, json.Unmarshal(fleetdir.SchemaJSON("fleet"), &schema))
@@ -153,5 +156,8 @@ func TestSchemaKnowsKindsAndAllowances(t *testing.T) {
 		if got := host[field].Items.Enum; !slices.Equal(got, want) {
 			t.Errorf("%s of a host is one of %v in the schema, expected %v", field, got, want)
 		}
+	}
+	if got := host["bounds"].Properties["owners"].Items.Enum; !slices.Equal(got, spec.OwnerKinds) {
+		t.Errorf("owners are one of %v in the schema, expected %v", got, spec.OwnerKinds)
 	}
 }

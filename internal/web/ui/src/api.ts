@@ -52,6 +52,7 @@ export interface Bounds {
   maxNanoCPUs?: number;
   maxPIDs?: number;
   maxWorkspaces?: number;
+  owners?: string[] | null;
   ports?: PortRange;
   privileged?: boolean;
   requireSigned?: boolean;
