@@ -42,7 +42,7 @@ func layerOf(h *managed.Host) wire.Managed {
 	}
 	for _, i := range h.Items() {
 		m.Entries = append(m.Entries, wire.ManagedEntry{Kind: i.Kind, Name: i.Name, Spec: i.Spec, Verb: i.Verb, Nonce: i.Nonce,
-			Version: i.Version, Requested: i.Requested, NotAfter: i.NotAfter, Actor: i.Actor, Envelope: i.Envelope})
+			Version: i.Version, Requested: i.Requested, NotAfter: i.NotAfter, Actor: i.Actor, Owner: i.Owner, Envelope: i.Envelope})
 	}
 	return m
 }
@@ -104,16 +104,17 @@ func (c *Control) Bundle(ctx context.Context, d digest.Digest) (*fleet.Bundle, e
 	return b, nil
 }
 
-// change decides on a host's managed layer and returns when that is durable. It
+// change decides on a host's managed layer, now, and returns when that is durable. It
 // reports whether anything changed.
-func (c *Control) change(ctx context.Context, host, actor, reason string, decide func(*managed.State, *managed.Target, managed.Change) ([]event.Event, error)) (bool, error) {
+func (c *Control) change(ctx context.Context, host string, by managed.Change, decide func(*managed.State, *managed.Target, managed.Change) ([]event.Event, error)) (bool, error) {
 	target, err := c.Target(ctx, host)
 	if err != nil {
 		return false, err
 	}
 	changed := false
 	err = c.record(ctx, c.urgent, host, func(s *server.State, now clock.Instant) ([]event.Event, error) {
-		events, err := decide(s.Managed, target, managed.Change{Actor: actor, Reason: reason, Now: now})
+		by.Now = now
+		events, err := decide(s.Managed, target, by)
 		changed = len(events) > 0
 		return events, refusal(err)
 	})
@@ -122,15 +123,15 @@ func (c *Control) change(ctx context.Context, host, actor, reason string, decide
 
 // SetManaged sets a resource of a host's managed layer, and reports whether that
 // changed anything.
-func (c *Control) SetManaged(ctx context.Context, host string, in managed.Input, reason, actor string) (bool, error) {
-	return c.change(ctx, host, actor, reason, func(s *managed.State, t *managed.Target, ch managed.Change) ([]event.Event, error) {
+func (c *Control) SetManaged(ctx context.Context, host string, in managed.Input, by managed.Change) (bool, error) {
+	return c.change(ctx, host, by, func(s *managed.State, t *managed.Target, ch managed.Change) ([]event.Event, error) {
 		return managed.Set(s, t, in, ch)
 	})
 }
 
 // RemoveManaged removes a resource from a host's managed layer.
-func (c *Control) RemoveManaged(ctx context.Context, host, kind, name string, allowMass bool, reason, actor string) error {
-	_, err := c.change(ctx, host, actor, reason, func(s *managed.State, t *managed.Target, ch managed.Change) ([]event.Event, error) {
+func (c *Control) RemoveManaged(ctx context.Context, host, kind, name string, allowMass bool, by managed.Change) error {
+	_, err := c.change(ctx, host, by, func(s *managed.State, t *managed.Target, ch managed.Change) ([]event.Event, error) {
 		return managed.Remove(s, t, kind, name, allowMass, ch)
 	})
 	return err
@@ -138,9 +139,9 @@ func (c *Control) RemoveManaged(ctx context.Context, host, kind, name string, al
 
 // RequestManaged asks once for something of a resource and returns the nonce of the
 // asking.
-func (c *Control) RequestManaged(ctx context.Context, host, kind, name, verb, reason, actor string) (string, error) {
+func (c *Control) RequestManaged(ctx context.Context, host, kind, name, verb string, by managed.Change) (string, error) {
 	nonce := newID()
-	_, err := c.change(ctx, host, actor, reason, func(s *managed.State, t *managed.Target, ch managed.Change) ([]event.Event, error) {
+	_, err := c.change(ctx, host, by, func(s *managed.State, t *managed.Target, ch managed.Change) ([]event.Event, error) {
 		return managed.RequestVerb(s, t, kind, name, verb, nonce, ch)
 	})
 	return nonce, err
@@ -159,7 +160,7 @@ func (c *Control) RetryHost(ctx context.Context, host, resource, reason, actor s
 // Tune changes a host's settings: edit is given the present ones.
 func (c *Control) Tune(ctx context.Context, host string, edit func(*fleet.Settings), reason, actor string) (fleet.Settings, error) {
 	var now fleet.Settings
-	_, err := c.change(ctx, host, actor, reason, func(s *managed.State, t *managed.Target, ch managed.Change) ([]event.Event, error) {
+	_, err := c.change(ctx, host, managed.Change{Actor: actor, Reason: reason}, func(s *managed.State, t *managed.Target, ch managed.Change) ([]event.Event, error) {
 		now = s.SettingsOf(host)
 		edit(&now)
 		return managed.Tune(s, t, now, ch)

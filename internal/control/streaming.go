@@ -12,6 +12,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/managed"
+	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/core/prose"
 	"github.com/steadyfleet/steady/internal/core/spec"
 	"github.com/steadyfleet/steady/internal/wire"
@@ -83,7 +84,7 @@ func (c *Control) mayStream(t *managed.Target, kind wire.StreamKind, resource st
 		if len(args.Spec) == 0 {
 			err = t.Manages(of)
 		} else {
-			_, err = managed.Check(t, managed.Input{Kind: of, Name: name, Spec: args.Spec})
+			_, err = managed.Check(t, managed.Input{Kind: of, Name: name, Spec: args.Spec}, spec.Operators)
 		}
 	default:
 		err = wire.Refuse(wire.ErrInvalid, "unknown kind of stream %q", kind)
@@ -123,6 +124,13 @@ func checkStream(resource string, a wire.StreamArgs) error {
 // the spec is empty, and returns its wire.PlanAnswer.
 func (c *Control) Plan(ctx context.Context, host string, in managed.Input, actor string) (wire.PlanAnswer, error) {
 	var answer wire.PlanAnswer
+	var others error
+	if err := c.View(ctx, func(*plan.State) { others = c.state.Managed.Owned(host, in.Kind, in.Name, spec.Operators) }); err != nil {
+		return answer, err
+	}
+	if others != nil {
+		return answer, refusal(others)
+	}
 	s, err := c.OpenStream(ctx, host, wire.StreamPlan, managed.ID(in.Kind, in.Name), wire.StreamArgs{Spec: in.Spec}, actor)
 	if err != nil {
 		return answer, err

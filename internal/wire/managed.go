@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/spec"
 )
 
 // Managed is a host's managed layer, whole. A host takes of it what its signed
@@ -39,6 +40,9 @@ type ManagedEntry struct {
 	// NotAfter ends the entry, cut off or not; zero is no end.
 	NotAfter clock.Instant `json:"notAfter,omitempty"`
 	Actor    string        `json:"actor"`
+	// Owner is whose the entry is; empty is the operators. A host takes what its declaration
+	// lets that owner set.
+	Owner spec.Owner `json:"owner,omitempty"`
 	// Envelope is the entry as an operator signed it, for hosts that require it.
 	Envelope json.RawMessage `json:"envelope,omitempty"`
 }

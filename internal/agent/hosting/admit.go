@@ -114,6 +114,10 @@ func (a *admission) refuse(e wire.ManagedEntry, code managed.Code, format string
 		Message: fmt.Sprintf(format, args...), Version: max(e.Version, e.Requested)})
 }
 
+func (a *admission) refuseOutside(e wire.ManagedEntry, why string) {
+	a.refuse(e, managed.OutOfBounds, "%s: %s; change it, or the bounds of \"managed\" of this host in fleet.yaml and roll out the release", id(e), why)
+}
+
 func cut(s string) string {
 	if len(s) > maxText {
 		s = s[:maxText]
@@ -159,6 +163,10 @@ func (a *admission) group(g []wire.ManagedEntry) {
 		a.refuse(e, managed.Full, "the layer has more than %d resources or %d verbs; remove some", maxEntries, maxRequests)
 		return
 	}
+	if err := a.bounds.CheckOwner(e.Owner); err != nil {
+		a.refuseOutside(e, err.Error())
+		return
+	}
 	if len(e.Spec) == 0 || string(e.Spec) == "null" {
 		a.request(e)
 		return
@@ -196,7 +204,7 @@ func (a *admission) resource(e wire.ManagedEntry) {
 		return
 	}
 	if findings := a.outside(one); len(findings) > 0 {
-		a.refuse(e, managed.OutOfBounds, "%s: %s; change it, or the bounds of \"managed\" of this host in fleet.yaml and roll out the release", rid, listed(findings))
+		a.refuseOutside(e, listed(findings))
 		return
 	}
 	if findings := a.clashes(one); len(findings) > 0 {

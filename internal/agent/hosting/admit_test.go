@@ -211,6 +211,7 @@ func drawEntry(t *rapid.T) wire.ManagedEntry {
 		e.Verb, e.Nonce = rapid.SampledFrom([]string{"start", "stop", "redeploy", "retry", "build", "explode"}).Draw(t, "verb"), "n"
 	}
 	e.NotAfter = clock.Instant(rapid.IntRange(-1, 2).Draw(t, "end"))
+	e.Owner = rapid.SampledFrom([]spec.Owner{spec.Operators, spec.Operators, spec.SessionOwner("s"), spec.SessionOwner("t"), "robot/r"}).Draw(t, "owner")
 	return e
 }
 
@@ -226,6 +227,7 @@ func drawInput(t *rapid.T) hosting.AdmitInput {
 		HostMounts: rapid.SampledFrom([][]string{nil, {"/srv"}}).Draw(t, "mounts"), Secrets: rapid.SampledFrom([][]string{nil, {"db"}}).Draw(t, "secrets"),
 		Ports:         rapid.SampledFrom([]*spec.PortRange{nil, {From: 8081, To: 8081}, {From: 1, To: 65535}}).Draw(t, "ports"),
 		MaxWorkspaces: rapid.IntRange(0, 2).Draw(t, "most"), RequireSigned: rapid.IntRange(0, 9).Draw(t, "signed") == 0,
+		Owners: rapid.SampledFrom([][]string{nil, {"session"}}).Draw(t, "owners"),
 	}
 	if in.Delegation != nil {
 		in.Delegation.Bounds = bounds

@@ -9,6 +9,7 @@ import (
 
 	"github.com/steadyfleet/steady/internal/api/operator"
 	"github.com/steadyfleet/steady/internal/core/managed"
+	"github.com/steadyfleet/steady/internal/core/spec"
 	"github.com/steadyfleet/steady/internal/wire"
 )
 
@@ -57,9 +58,14 @@ func (h *Handler) managing() {
 	add(h, op("plan-resource", http.MethodPost, "/plan", "Ask a host what setting a resource would do"), operating, h.plan)
 }
 
+// operators is a change by who asks, for the operators.
+func operators(ctx context.Context, reason string) managed.Change {
+	return managed.Change{Owner: spec.Operators, Actor: actor(ctx), Reason: reason}
+}
+
 func (h *Handler) setResource(ctx context.Context, in *setIn) (operator.Changed, error) {
 	changed, err := h.c.SetManaged(ctx, in.Host, managed.Input{Kind: in.Kind, Name: in.Name, Spec: in.Body.Spec,
-		NotAfter: in.Body.NotAfter, Envelope: in.Body.Envelope}, in.Body.Reason, actor(ctx))
+		NotAfter: in.Body.NotAfter, Envelope: in.Body.Envelope}, operators(ctx, in.Body.Reason))
 	if err != nil {
 		return operator.Changed{}, err
 	}
@@ -76,11 +82,11 @@ func (h *Handler) changed(ctx context.Context, of ResourcePath, out operator.Cha
 }
 
 func (h *Handler) removeResource(ctx context.Context, in *removeIn) error {
-	return h.c.RemoveManaged(ctx, in.Host, in.Kind, in.Name, in.AllowMassChange, in.Reason, actor(ctx))
+	return h.c.RemoveManaged(ctx, in.Host, in.Kind, in.Name, in.AllowMassChange, operators(ctx, in.Reason))
 }
 
 func (h *Handler) request(ctx context.Context, in *requestIn) (operator.Changed, error) {
-	nonce, err := h.c.RequestManaged(ctx, in.Host, in.Kind, in.Name, in.Verb, in.Body.Reason, actor(ctx))
+	nonce, err := h.c.RequestManaged(ctx, in.Host, in.Kind, in.Name, in.Verb, operators(ctx, in.Body.Reason))
 	if err != nil {
 		return operator.Changed{}, err
 	}
@@ -94,7 +100,7 @@ func (h *Handler) managedResource(ctx context.Context, in *ResourcePath) (operat
 		for _, i := range m.Items() {
 			if i.Kind == in.Kind && i.Name == in.Name && len(i.Spec) > 0 {
 				found = true
-				out = operator.ManagedResource{Kind: i.Kind, Name: i.Name, Spec: slices.Clone(i.Spec), NotAfter: i.NotAfter, Signed: len(i.Envelope) > 0,
+				out = operator.ManagedResource{Kind: i.Kind, Name: i.Name, Spec: slices.Clone(i.Spec), NotAfter: i.NotAfter, Signed: len(i.Envelope) > 0, Owner: i.Owner,
 					Verb: i.Verb, Nonce: i.Nonce, SetAt: i.At, Actor: i.Actor, Reason: i.Reason}
 			}
 		}

@@ -30,22 +30,22 @@ type kept struct {
 	current  digest.Digest // the bundle that it runs
 	target   digest.Digest
 	emptied  bool // by a signed removal
-	set      []spec.ID
+	set      map[spec.ID]spec.Owner
 	reported map[spec.ID]health.Resource
 }
 
 // keep copies from a host's state; an empty kind is every one.
 func keep(s control.HostState, kind string) *kept {
-	k := &kept{reported: map[spec.ID]health.Resource{}}
+	k := &kept{set: map[spec.ID]spec.Owner{}, reported: map[spec.ID]health.Resource{}}
 	if p := s.Plan; p != nil {
 		k.phase, k.current, k.target = p.Machine.Phase, p.Machine.Current, p.Machine.Target
 		k.emptied = p.Leaving != nil && p.Leaving.Workloads != corefleet.Keep
 	}
 	if m := s.Managed; m != nil {
 		k.known = true
-		for _, e := range m.Entries { // order-free: rows are sorted
+		for _, e := range m.Entries { // order-free: it fills a map
 			if kind == "" || e.Kind == kind {
-				k.set = append(k.set, spec.ID{Kind: e.Kind, Name: e.Name})
+				k.set[spec.ID{Kind: e.Kind, Name: e.Name}] = e.Owner
 			}
 		}
 	}
@@ -84,9 +84,9 @@ func (k *kept) rows(to digest.Digest, contents func(digest.Digest) ([]spec.ID, e
 			return nil, err
 		}
 	}
-	for _, id := range k.set {
+	for id, owner := range k.set { // order-free: each row by itself
 		if _, clash := rows[id]; !clash {
-			rows[id] = operator.Resource{Kind: id.Kind, Name: id.Name, Layer: event.LayerManaged, Declared: true}
+			rows[id] = operator.Resource{Kind: id.Kind, Name: id.Name, Layer: event.LayerManaged, Owner: owner, Declared: true}
 		}
 	}
 	for id, s := range k.reported { // order-free: each row by itself

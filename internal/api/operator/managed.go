@@ -6,6 +6,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/diff"
 	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/core/spec"
 	"github.com/steadyfleet/steady/internal/wire"
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
@@ -28,7 +29,8 @@ type ManagedResource struct {
 	Spec     json.RawMessage `json:"spec"`
 	NotAfter clock.Instant   `json:"notAfter,omitempty"`
 	Signed   bool            `json:"signed"`
-	Verb     string          `json:"verb,omitempty"` // that was asked for last
+	Owner    spec.Owner      `json:"owner,omitempty"` // that alone changes it; empty is the operators
+	Verb     string          `json:"verb,omitempty"`  // that was asked for last
 	Nonce    string          `json:"nonce,omitempty"`
 	SetAt    clock.Instant   `json:"setAt"`
 	Actor    string          `json:"actor"`
@@ -52,6 +54,9 @@ type Resource struct {
 	Kind  string `json:"kind"`
 	Name  string `json:"name"`
 	Layer string `json:"layer"` // bundle or managed
+	// Owner is whose entry of the managed layer it is, as KIND/NAME, and alone changes or
+	// removes it; empty is the operators.
+	Owner spec.Owner `json:"owner,omitempty"`
 	// State is Phase in the words of the kind; both are empty when the host has not
 	// reported any.
 	State       string        `json:"state,omitempty"`

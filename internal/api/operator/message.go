@@ -11,6 +11,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/host"
 	"github.com/steadyfleet/steady/internal/core/prose"
+	"github.com/steadyfleet/steady/internal/core/spec"
 )
 
 // Message says what an event means. A type that this version does not know shows
@@ -115,7 +116,11 @@ var messages = []message{
 		return prose.Detailed(how, v.Detail)
 	}),
 	row(func(v event.ManagedSet) string {
-		return fmt.Sprintf("%s/%s set by %s: %s", v.Kind, v.Name, v.Actor, v.Reason)
+		whom := ""
+		if v.Owner != spec.Operators {
+			whom = " for " + v.Owner.String()
+		}
+		return fmt.Sprintf("%s/%s set by %s%s: %s", v.Kind, v.Name, v.Actor, whom, v.Reason)
 	}),
 	row(func(v event.ManagedRemoved) string {
 		return fmt.Sprintf("%s/%s removed by %s: %s", v.Kind, v.Name, v.Actor, v.Reason)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/core/spec"
 )
 
 // Events of what a host's signed declaration leaves to the server. The host is
@@ -19,8 +20,10 @@ type ManagedSet struct {
 	NotAfter clock.Instant `json:"notAfter,omitempty"`
 	// Envelope is the entry as an operator signed it, if one did.
 	Envelope json.RawMessage `json:"envelope,omitempty"`
-	Actor    string          `json:"actor"`
-	Reason   string          `json:"reason"`
+	// Owner alone changes or removes it; empty is the operators.
+	Owner  spec.Owner `json:"owner,omitempty"`
+	Actor  string     `json:"actor"`
+	Reason string     `json:"reason"`
 }
 
 // ManagedRemoved says that a resource left the managed layer.

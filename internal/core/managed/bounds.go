@@ -16,13 +16,17 @@ func (t *Target) bounds(in Input, set *spec.Set) error {
 		for i, p := range problems { // they are of a set with this one resource
 			problems[i].Path = p.Path[min(len(p.Path), 2):]
 		}
-		return refuse(OutOfBounds, "%s is outside of what host %s allows: %v; change it, or hosts.%s.bounds in fleet.yaml, and roll out the release",
-			ID(in.Kind, in.Name), t.Host, spec.Problems(problems), t.Host)
+		return t.outside(in, spec.Problems(problems))
 	}
 	if b.RequireSigned && len(in.Envelope) == 0 {
 		return refuse(OutOfBounds, "host %s accepts only entries that an operator has signed (requireSigned); sign %s with the override key: steady apply -f FILE --sign KEYS", t.Host, ID(in.Kind, in.Name))
 	}
 	return nil
+}
+
+func (t *Target) outside(in Input, why error) error {
+	return refuse(OutOfBounds, "%s is outside of what host %s allows: %v; change it, or hosts.%s.bounds in fleet.yaml, and roll out the release",
+		ID(in.Kind, in.Name), t.Host, why, t.Host)
 }
 
 // room refuses one workspace more than the host's declaration allows.

@@ -24,6 +24,7 @@ const (
 	OutOfBounds  Code = "out-of-bounds" // it allows less than this
 	Invalid      Code = "invalid"
 	Clash        Code = "clash" // the host's bundle declares it
+	NotOwner     Code = "not-owner"
 	Missing      Code = "missing"
 	MassRemoval  Code = "mass-removal"
 	Full         Code = "full"
@@ -60,9 +61,10 @@ type Target struct {
 	BundleDigest digest.Digest
 }
 
-// Change is who changes something, why and when.
+// Change is who changes something, why and when. Owner is for whom; empty is the operators.
 type Change struct {
 	Actor, Reason string
+	Owner         spec.Owner
 	Now           clock.Instant
 }
 
@@ -122,11 +124,14 @@ func (t *Target) Allows(what string) error {
 	return nil
 }
 
-// Check reads a resource that is to be set and refuses what the host would
+// Check reads a resource that is to be set for an owner and refuses what the host would
 // refuse: it decides nothing. The spec comes back in canonical form.
-func Check(t *Target, in Input) (json.RawMessage, error) {
+func Check(t *Target, in Input, owner spec.Owner) (json.RawMessage, error) {
 	if err := t.Manages(in.Kind); err != nil {
 		return nil, err
+	}
+	if err := t.Delegation.Bounds.CheckOwner(owner); err != nil {
+		return nil, t.outside(in, err)
 	}
 	if err := fleet.CheckName(in.Name); err != nil {
 		return nil, refuse(Invalid, "%v", err)
@@ -144,7 +149,10 @@ func Check(t *Target, in Input) (json.RawMessage, error) {
 // Set decides that a resource of the layer is as in says. Setting it again as it
 // is decides nothing.
 func Set(s *State, t *Target, in Input, c Change) ([]event.Event, error) {
-	value, err := Check(t, in)
+	value, err := Check(t, in, c.Owner)
+	if err == nil {
+		err = s.Owned(t.Host, in.Kind, in.Name, c.Owner)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -172,23 +180,23 @@ func Set(s *State, t *Target, in Input, c Change) ([]event.Event, error) {
 		}
 	}
 	return []event.Event{event.ManagedSet{Kind: in.Kind, Name: in.Name, Spec: value, NotAfter: in.NotAfter,
-		Envelope: in.Envelope, Actor: c.Actor, Reason: c.Reason}}, nil
+		Envelope: in.Envelope, Owner: c.Owner, Actor: c.Actor, Reason: c.Reason}}, nil
 }
 
 // Remove decides that a resource leaves the layer. It needs no delegation: what
 // a host no longer leaves to the server may go.
 func Remove(s *State, t *Target, kind, name string, allowMass bool, c Change) ([]event.Event, error) {
 	h := s.Hosts[t.Host]
-	if h == nil || h.Entries[ID(kind, name)].Kind == "" {
+	if _, there := h.entry(kind, name); !there {
 		return nil, t.missing(kind, name)
 	}
-	count, of := 1, len(h.Entries)
-	if r := h.Removed; r.Since != 0 && !r.Since.Add(AtOnce).Reached(c.Now) {
-		count, of = r.Count+1, max(r.Of, len(h.Entries))
+	if err := s.Owned(t.Host, kind, name, c.Owner); err != nil {
+		return nil, err
 	}
-	if count > 1 && count*100 > of*MassPercent && !allowMass {
-		return nil, refuse(MassRemoval, "%d of %d resources of the managed layer of host %s would be removed within %s: expected at most %d %% at once, or allowMassChange",
-			count, of, t.Host, AtOnce, MassPercent)
+	if c.Owner == spec.Operators && !allowMass {
+		if err := h.mass(t.Host, c.Now); err != nil {
+			return nil, err
+		}
 	}
 	return []event.Event{event.ManagedRemoved{Kind: kind, Name: name, Actor: c.Actor, Reason: c.Reason}}, nil
 }
@@ -201,8 +209,8 @@ func (t *Target) missing(kind, name string) error {
 }
 
 // RequestVerb decides to ask once for something of a resource, of the layer or of the
-// bundle. Nonce is unique. What a bundle says to run or not only a release
-// changes.
+// bundle, which operators alone ask. Nonce is unique. What a bundle says to run or not
+// only a release changes.
 func RequestVerb(s *State, t *Target, kind, name, verb, nonce string, c Change) ([]event.Event, error) {
 	if err := t.Manages(kind); err != nil {
 		return nil, err
@@ -215,14 +223,15 @@ func RequestVerb(s *State, t *Target, kind, name, verb, nonce string, c Change) 
 		return nil, refuse(Invalid, "%s is not for resources of kind %s: expected %s", verb, kind, strings.Join(kinds, " or "))
 	}
 	ask := event.ManagedRequested{Kind: kind, Name: name, Verb: verb, Nonce: nonce, Actor: c.Actor, Reason: c.Reason}
-	var e Entry
-	if h := s.Hosts[t.Host]; h != nil {
-		e = h.Entries[ID(kind, name)]
-	}
-	switch {
-	case e.Kind == "" && !t.Bundle.Has(spec.ID{Kind: kind, Name: name}), e.Kind == "" && (verb == spec.VerbStart || verb == spec.VerbStop):
+	e, there := s.Hosts[t.Host].entry(kind, name)
+	runs := verb == spec.VerbStart || verb == spec.VerbStop
+	if !there && (runs || c.Owner != spec.Operators || !t.Bundle.Has(spec.ID{Kind: kind, Name: name})) {
 		return nil, t.missing(kind, name)
-	case verb != spec.VerbStart && verb != spec.VerbStop:
+	}
+	if err := s.Owned(t.Host, kind, name, c.Owner); err != nil {
+		return nil, err
+	}
+	if !runs {
 		return []event.Event{ask}, nil
 	}
 	in := Input{Kind: kind, Name: name, NotAfter: e.NotAfter}

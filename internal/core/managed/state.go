@@ -76,6 +76,7 @@ type Entry struct {
 	Spec     json.RawMessage `json:"spec"`
 	NotAfter clock.Instant   `json:"notAfter,omitempty"`
 	Envelope json.RawMessage `json:"envelope,omitempty"`
+	Owner    spec.Owner      `json:"owner,omitempty"`
 	Actor    string          `json:"actor"`
 	Reason   string          `json:"reason"`
 	At       clock.Instant   `json:"at"`
@@ -93,7 +94,8 @@ type Request struct {
 	Version uint64        `json:"version,omitempty"` // of the layer, that asked
 }
 
-// Removed counts what left the layer since an instant, of so many entries.
+// Removed counts the operators' entries that left the layer since an instant, of so many
+// of theirs.
 type Removed struct {
 	Since clock.Instant `json:"since,omitempty"`
 	Of    int           `json:"of,omitempty"`
@@ -161,7 +163,7 @@ func (s *State) foldSet(h *Host, at clock.Instant, ev event.ManagedSet) {
 	s.due = clock.Earliest(s.due, ev.NotAfter)
 	id := ID(ev.Kind, ev.Name)
 	h.Entries[id] = Entry{Kind: ev.Kind, Name: ev.Name, Spec: ev.Spec, NotAfter: ev.NotAfter, Envelope: ev.Envelope,
-		Actor: ev.Actor, Reason: ev.Reason, At: at, Version: h.Version}
+		Owner: ev.Owner, Actor: ev.Actor, Reason: ev.Reason, At: at, Version: h.Version}
 	if v := h.Requests[id].Verb; v == spec.VerbStart || v == spec.VerbStop { // the spec says it now
 		delete(h.Requests, id)
 	}
@@ -177,8 +179,11 @@ func foldRemoved(h *Host, at clock.Instant, ev event.ManagedRemoved) {
 	if ev.Expired { // somebody asked for that when it was set
 		return
 	}
+	if h.Entries[id].Owner != spec.Operators {
+		return
+	}
 	if r := &h.Removed; r.Since == 0 || r.Since.Add(AtOnce).Reached(at) {
-		*r = Removed{Since: at, Of: len(h.Entries)}
+		*r = Removed{Since: at, Of: h.operated()}
 	}
 	h.Removed.Count++
 }

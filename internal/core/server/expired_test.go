@@ -8,6 +8,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/managed"
 	"github.com/steadyfleet/steady/internal/core/server"
+	"github.com/steadyfleet/steady/internal/core/spec"
 	"github.com/steadyfleet/steady/internal/testkit"
 )
 
@@ -15,8 +16,9 @@ import (
 // uses up nothing of what may be removed at once.
 func TestExpiredResourcesLeaveTheLayer(t *testing.T) {
 	live := server.NewState(nil)
+	owners := map[string]spec.Owner{"b": spec.SessionOwner("lab")}
 	for name, end := range map[string]clock.Instant{"a": 50, "b": 50, "c": 90, "d": 0} {
-		record(t, live, event.ManagedSet{Kind: "volume", Name: name, Spec: json.RawMessage(`{}`), NotAfter: end, Actor: "ada", Reason: "r"}, 5)
+		record(t, live, event.ManagedSet{Kind: "volume", Name: name, Spec: json.RawMessage(`{}`), NotAfter: end, Owner: owners[name], Actor: "ada", Reason: "r"}, 5)
 	}
 	restored := server.NewState(nil)
 	testkit.Must(t, restored.Restore([]byte(snapshot(t, live))))

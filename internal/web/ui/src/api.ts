@@ -451,6 +451,7 @@ export interface HostResource {
   name: string;
   next?: boolean;
   nextAttempt?: number;
+  owner?: string;
   phase?: string;
   reason?: string;
   since?: number;
@@ -584,6 +585,7 @@ export interface ManagedResource {
   name: string;
   nonce?: string;
   notAfter?: number;
+  owner?: string;
   reason?: string;
   setAt: number;
   signed: boolean;
@@ -1024,6 +1026,7 @@ export interface Resource {
   name: string;
   next?: boolean;
   nextAttempt?: number;
+  owner?: string;
   phase?: string;
   reason?: string;
   since?: number;
