@@ -2,8 +2,12 @@ package hosting_test
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
 
 	"github.com/steadyfleet/steady/internal/agent/hosting"
 	"github.com/steadyfleet/steady/internal/core/fleet"
@@ -57,5 +61,92 @@ func TestAdmitTakesTheOwnersThatAreDeclared(t *testing.T) {
 			!strings.Contains(got.Refused[0].Message, c.words) || len(got.Refused[0].Message) > 500 {
 			t.Errorf("%s: verified %v, %+v", name, verified, got)
 		}
+	}
+}
+
+// Where two cannot both be, an operator's stays, whatever the names.
+func TestWhatOperatorsSetStays(t *testing.T) {
+	b := spec.Bounds{Images: []string{"*"}, Ports: &spec.PortRange{From: 1, To: 65535}, MaxWorkspaces: 2, Owners: []string{"session"}}
+	port := func(name string) wire.ManagedEntry {
+		return entry("workspace", name, `{"image":"tool","ports":[{"hostPort":81,"port":80}]}`)
+	}
+	plain := func(name string) wire.ManagedEntry { return entry("workspace", name, `{"image":"tool"}`) }
+	session := func(e wire.ManagedEntry) wire.ManagedEntry { return owned(e, spec.SessionOwner("lab")) }
+	for name, c := range map[string]struct {
+		entries []wire.ManagedEntry
+		refused []string
+		words   string
+	}{
+		"before it":       {[]wire.ManagedEntry{session(port("a")), port("b")}, []string{"a"}, "workspace/a gives way to workspace/b, which operators set"},
+		"after it":        {[]wire.ManagedEntry{port("a"), session(port("b"))}, []string{"b"}, "81"},
+		"around it":       {[]wire.ManagedEntry{session(port("a")), port("b"), session(port("c"))}, []string{"a", "c"}, "81"},
+		"one too many":    {[]wire.ManagedEntry{session(plain("a")), plain("b"), plain("c")}, []string{"a"}, "gives way"},
+		"operators' own":  {[]wire.ManagedEntry{session(plain("a")), port("b"), port("c")}, []string{"c"}, "81"},
+		"it needs theirs": {[]wire.ManagedEntry{session(plain("a")), entry("route", "r", `{"host":"x.example","workspace":"a","port":80}`)}, nil, ""},
+	} {
+		bounds := b
+		if name == "around it" || name == "operators' own" {
+			bounds.MaxWorkspaces = 0
+		}
+		bounds.Routes = &spec.RouteBounds{Hosts: []string{"*"}}
+		got := hosting.Admit(hosting.AdmitInput{Doc: wire.Managed{Entries: append(c.entries, entry("image", "tool", image))}, Delegation: delegating(bounds)})
+		var refused []string
+		words := ""
+		for _, r := range got.Refused {
+			refused = append(refused, r.Name)
+			words += r.Message + "\n"
+		}
+		if d := cmp.Diff(c.refused, refused); d != "" || !strings.Contains(words, c.words) {
+			t.Errorf("%s: %s\n%s", name, d, words)
+		}
+	}
+}
+
+// drawOwners is a layer of several owners who want the same ports, names and routes. What
+// operators set needs nothing of others.
+func drawOwners(t *rapid.T) hosting.AdmitInput {
+	in := hosting.AdmitInput{Delegation: delegating(spec.Bounds{Images: []string{"*"}, Ports: &spec.PortRange{From: 1, To: 65535},
+		Routes: &spec.RouteBounds{Hosts: []string{"*"}}, MaxWorkspaces: rapid.IntRange(0, 4).Draw(t, "most"), Owners: []string{"session"}})}
+	owner := rapid.SampledFrom([]spec.Owner{spec.Operators, spec.SessionOwner("s"), spec.SessionOwner("t")})
+	in.Doc.Entries = append(in.Doc.Entries, entry("image", "tool", image))
+	var theirs []string
+	for _, name := range []string{"a", "b", "c", "d", "e"} {
+		fields := rapid.SampledFrom([]string{``, `,"ports":[{"hostPort":81,"port":80}]`, `,"title":"same"`}).Draw(t, "workspace")
+		e := owned(entry("workspace", name, `{"image":"tool"`+fields+`}`), owner.Draw(t, "owner"))
+		if e.Owner == spec.Operators {
+			theirs = append(theirs, name)
+		}
+		in.Doc.Entries = append(in.Doc.Entries, e)
+	}
+	for _, name := range []string{"a", "b", "c"} {
+		serves, by := rapid.SampledFrom([]string{"a", "c", "e"}).Draw(t, "serves"), owner.Draw(t, "owner")
+		if by == spec.Operators && !slices.Contains(theirs, serves) {
+			continue
+		}
+		in.Doc.Entries = append(in.Doc.Entries, owned(entry("route", name, `{"host":"x.example","workspace":"`+serves+`","port":80}`), by))
+	}
+	return in
+}
+
+// TestS54OthersCostOperatorsNothing: of what operators set and that stands without others'
+// entries, a host takes everything with them, too.
+func TestS54OthersCostOperatorsNothing(t *testing.T) {
+	clashes := 0
+	rapid.Check(t, func(t *rapid.T) {
+		in := drawOwners(t)
+		with := hosting.Admit(in)
+		in.Doc.Entries = slices.DeleteFunc(slices.Clone(in.Doc.Entries), func(e wire.ManagedEntry) bool { return e.Owner != spec.Operators })
+		alone := hosting.Admit(in)
+		for _, id := range alone.Layer.Set.IDs() {
+			if !with.Layer.Set.Has(id) {
+				t.Fatalf("%s is out for others' sake: %+v", id, with.Refused)
+			}
+		}
+		if len(with.Refused) > len(alone.Refused) {
+			clashes++
+		}
+	})
+	if clashes == 0 {
+		t.Fatal("nothing of others was refused: the draws show nothing")
 	}
 }

@@ -20,8 +20,12 @@ func (a *admission) prune() {
 			return
 		}
 		p := problems[0]
-		rid := a.culprit(p)
-		message := fmt.Sprintf("%s: %s", rid, p.Message)
+		about := culprit(&a.set, p)
+		rid := a.intruder(about)
+		message := fmt.Sprintf("%s: %s", about, p.Message)
+		if rid != about {
+			message = fmt.Sprintf("%s gives way to %s, which operators set: %s", rid, about, p.Message)
+		}
 		if foreign := a.foreign(rid); foreign != "" {
 			message = foreign
 		}
@@ -30,25 +34,25 @@ func (a *admission) prune() {
 	}
 }
 
-// culprit is the resource that a problem is about. One that is about none costs
+// culprit is the resource of a set that a problem is about. One that is about none costs
 // the last of its list, or of the longest.
-func (a *admission) culprit(p spec.Problem) spec.ID {
+func culprit(set *spec.Set, p spec.Problem) spec.ID {
 	var longest *spec.Kind
 	for _, k := range spec.Known.All() {
-		if longest == nil || len(k.Of(&a.set)) > len(longest.Of(&a.set)) {
+		if longest == nil || len(k.Of(set)) > len(longest.Of(set)) {
 			longest = k
 		}
 	}
 	if len(p.Path) > 0 {
 		k := spec.Known.Listed(p.Path[0])
-		if k != nil && len(p.Path) > 1 && a.set.Has(spec.ID{Kind: k.Name, Name: p.Path[1]}) {
+		if k != nil && len(p.Path) > 1 && set.Has(spec.ID{Kind: k.Name, Name: p.Path[1]}) {
 			return spec.ID{Kind: k.Name, Name: p.Path[1]}
 		}
-		if k != nil && len(k.Of(&a.set)) > 0 {
+		if k != nil && len(k.Of(set)) > 0 {
 			longest = k
 		}
 	}
-	list := longest.Of(&a.set)
+	list := longest.Of(set)
 	return spec.ID{Kind: longest.Name, Name: *list[len(list)-1].Named()}
 }
 

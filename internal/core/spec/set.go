@@ -80,6 +80,15 @@ func (s *Set) Remove(id ID) {
 	}
 }
 
+// Without returns the set without some of its resources.
+func (s *Set) Without(gone []ID) *Set {
+	out := &Set{ConfigureGPUs: s.ConfigureGPUs}
+	for _, k := range Known.All() {
+		k.Storage.put(out, k.Name, slices.DeleteFunc(k.Of(s), func(r Resource) bool { return slices.Contains(gone, ID{k.Name, *r.Named()}) }))
+	}
+	return out
+}
+
 // Empty reports whether the set declares nothing.
 func (s *Set) Empty() bool { return s == nil || len(s.Others) == 0 && len(s.IDs()) == 0 }
 
