@@ -60,7 +60,7 @@ declaration leaves to the server; a refusal says which line of fleet.yaml would.
 	}
 	o.add(a, cmd)
 	f := cmd.Flags()
-	f.BoolVar(&o.prune, "prune", false, "remove what the managed layers of these hosts have and the file does not name")
+	f.BoolVar(&o.prune, "prune", false, "remove what operators set in the managed layers of these hosts and the file does not name")
 	f.BoolVarP(&o.yes, "yes", "y", false, "do not ask before removing")
 	f.BoolVar(&o.allowMass, "allow-mass-change", false, "consent to removing many resources at once")
 	f.StringVar(&o.keys, "sign", "", "sign every resource with the override key of this folder, an operator's own where there are several, for hosts whose bounds have requireSigned")
@@ -79,7 +79,7 @@ func (a verbs) apply(ctx context.Context, c *operator.Client, o applyOptions) er
 	}
 	var prune []Resource
 	if o.prune {
-		if prune, err = surplus(ctx, c, o.list); err != nil {
+		if prune, _, err = surplus(ctx, c, o.list); err != nil {
 			return err
 		}
 		if err := a.consent(prune, o.yes); err != nil {

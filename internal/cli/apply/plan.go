@@ -23,6 +23,7 @@ const (
 	doesRefused = "refused"
 	doesCreate  = "create"
 	doesUnknown = "unknown"
+	doesKeep    = "keep" // it is another owner's
 )
 
 func (a verbs) planCmd() *cobra.Command {
@@ -31,7 +32,7 @@ func (a verbs) planCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "plan -f FILE [HOST]", GroupID: command.GroupWatch, Short: "Say what apply would do, resource by resource and field by field",
 		Long: `Asks the hosts what setting the resources of a file would do, without doing any of
-it: nothing, create, in place, replace, or remove; blocked where the engine cannot
+it: nothing, create, in place, replace, remove, or keep; blocked where the engine cannot
 do it, refused where the host does not allow it, and unknown where it cannot be known
 before something else is set. For each field that differs
 it says what curing it takes, what caused it, what the host has and what is asked
@@ -41,16 +42,17 @@ for. Code 1 means that something is blocked or refused.
 		Example: "  steady plan -f web.yaml\n  steady plan -f compose.yaml gpu-1 --prune\n  steady plan -f web.yaml -o json",
 	}
 	src.add(a, cmd)
-	cmd.Flags().BoolVar(&prune, "prune", false, "show what apply --prune would remove as well")
+	cmd.Flags().BoolVar(&prune, "prune", false, "show what apply --prune would remove as well, and what it keeps since another owner set it")
 	return a.HostNames(a.PrintsData(a.Stream(cmd, func(ctx context.Context, c *operator.Client, _ []string) error {
 		var more []Resource
+		var kept []operator.HostResource
 		if prune {
 			var err error
-			if more, err = surplus(ctx, c, src.list); err != nil {
+			if more, kept, err = surplus(ctx, c, src.list); err != nil {
 				return err
 			}
 		}
-		return a.plan(ctx, c, src.list, more)
+		return a.plan(ctx, c, src.list, more, kept)
 	})))
 }
 
@@ -59,10 +61,12 @@ type Planned struct {
 	Host string `json:"host"`
 	Kind string `json:"kind"`
 	Name string `json:"name"`
+	// Owner is whose it is that --prune keeps; empty is the operators.
+	Owner spec.Owner `json:"owner,omitempty"`
 	wire.PlanAnswer
 }
 
-func (a verbs) plan(ctx context.Context, c *operator.Client, list, prune []Resource) error {
+func (a verbs) plan(ctx context.Context, c *operator.Client, list, prune []Resource, kept []operator.HostResource) error {
 	p := &planner{client: c, list: list, hosts: map[string]operator.HostResources{}}
 	for _, r := range list {
 		if err := p.resource(ctx, r, operator.PlanRequest{Kind: r.Kind, Name: r.Name, Spec: r.Spec}); err != nil {
@@ -74,6 +78,9 @@ func (a verbs) plan(ctx context.Context, c *operator.Client, list, prune []Resou
 			return err
 		}
 	}
+	for _, x := range kept {
+		p.out = append(p.out, keep(x))
+	}
 	if err := a.Print(command.NonNil(p.out), func() error { return a.showPlan(p.out) }); err != nil {
 		return err
 	}
@@ -83,6 +90,11 @@ func (a verbs) plan(ctx context.Context, c *operator.Client, list, prune []Resou
 		}
 	}
 	return nil
+}
+
+func keep(x operator.HostResource) Planned {
+	return Planned{Host: x.Host, Kind: x.Kind, Name: x.Name, Owner: x.Owner, PlanAnswer: wire.PlanAnswer{
+		Resource: x.Kind + "/" + x.Name, Does: doesKeep, Why: "it belongs to " + x.Owner.String(), Fields: []wire.PlanField{}}}
 }
 
 // planner asks resource by resource. Hosts are asked of one at a time and know
@@ -179,7 +191,7 @@ func (a verbs) showPlan(list []Planned) error {
 	}
 	a.Printf("%d resources:", len(list))
 	sep := " "
-	for _, does := range []string{doesCreate, string(diff.InPlace), string(diff.Replace), "remove", string(diff.None), doesUnknown, doesBlocked, doesRefused} {
+	for _, does := range []string{doesCreate, string(diff.InPlace), string(diff.Replace), "remove", doesKeep, string(diff.None), doesUnknown, doesBlocked, doesRefused} {
 		if n := counts[does]; n > 0 {
 			a.Printf("%s%d %s", sep, n, does)
 			sep = ", "
@@ -195,7 +207,7 @@ func doesColor(does string) term.Color {
 		return term.Bad
 	case string(diff.Replace), string(diff.InPlace), doesUnknown:
 		return term.Busy
-	case string(diff.None):
+	case string(diff.None), doesKeep:
 		return term.Faint
 	}
 	return term.Good

@@ -114,9 +114,9 @@ func (s *source) compose(data []byte, host string) ([]Resource, []Problem, error
 	return ReadCompose(file, ComposeOptions{Host: host, Profiles: s.profiles, Environ: env})
 }
 
-// surplus lists what the managed layers of the hosts of a list have beside it,
-// what needs others first.
-func surplus(ctx context.Context, c *operator.Client, list []Resource) ([]Resource, error) {
+// surplus lists what operators set in the managed layers of the hosts of a list and it does
+// not name, what needs others first, and what others own there.
+func surplus(ctx context.Context, c *operator.Client, list []Resource) (out []Resource, kept []operator.HostResource, err error) {
 	named := map[string]bool{}
 	var hosts []string
 	for i := range list {
@@ -124,11 +124,10 @@ func surplus(ctx context.Context, c *operator.Client, list []Resource) ([]Resour
 		hosts = append(hosts, list[i].Host)
 	}
 	slices.Sort(hosts)
-	var out []Resource
 	for _, h := range slices.Compact(hosts) {
 		have, err := c.Resources(ctx, h)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		var more []Resource
 		for _, x := range have.Resources {
@@ -136,9 +135,13 @@ func surplus(ctx context.Context, c *operator.Client, list []Resource) ([]Resour
 			if x.Layer != event.LayerManaged || !x.Declared || named[r.FullName()] {
 				continue
 			}
+			if x.Owner != spec.Operators {
+				kept = append(kept, operator.HostResource{Host: h, Resource: x})
+				continue
+			}
 			full, err := c.ManagedResource(ctx, h, x.Kind, x.Name)
 			if err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 			r.Spec = full.Spec
 			more = append(more, r)
@@ -147,7 +150,7 @@ func surplus(ctx context.Context, c *operator.Client, list []Resource) ([]Resour
 		slices.Reverse(more)
 		out = append(out, more...)
 	}
-	return out, nil
+	return out, kept, nil
 }
 
 // consent asks a person before something is removed.
@@ -217,7 +220,7 @@ func managedNames(ctx context.Context, c *operator.Client, args []string, _ stri
 	var names []string
 	r, err := c.Resources(ctx, args[0])
 	for _, x := range r.Resources {
-		if x.Layer == event.LayerManaged {
+		if x.Layer == event.LayerManaged && x.Owner == spec.Operators {
 			names = append(names, x.Kind+"/"+x.Name+"\t"+x.State)
 		}
 	}

@@ -36,6 +36,14 @@ func OnHost(arg string) (host, name string, err error) {
 	return host, name, nil
 }
 
+// LayerOf names the layer of a resource, and its owner where that is not the operators.
+func LayerOf(r operator.Resource) string {
+	if r.Owner == spec.Operators {
+		return r.Layer
+	}
+	return r.Layer + ", " + r.Owner.String()
+}
+
 // KindName reads an argument KIND/NAME.
 func KindName(arg string) (spec.ID, error) {
 	kind, name, _ := strings.Cut(arg, "/")

@@ -19,6 +19,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/gate"
 	"github.com/steadyfleet/steady/internal/core/prose"
+	"github.com/steadyfleet/steady/internal/core/spec"
 )
 
 // Of the events of a host, this many of the newest are searched for a resource's, and
@@ -140,6 +141,9 @@ func (a verbs) showExplanation(x explanation) error {
 	switch {
 	case x.Set != nil:
 		a.PrintFolded("  wanted:   by %s since %s: %s\n", term.Printable(x.Set.Actor), x.Set.SetAt, term.Printable(cmp.Or(x.Set.Reason, "no reason given")))
+		if x.Set.Owner != spec.Operators {
+			a.PrintFolded("  owner:    %s, which alone changes it\n", x.Set.Owner)
+		}
 		if x.Set.NotAfter != 0 {
 			a.PrintFolded("  ends:     %s\n", x.Set.NotAfter)
 		}

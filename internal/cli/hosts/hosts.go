@@ -81,7 +81,7 @@ func (a verbs) lines(r operator.HostResources) []string {
 	}
 	var rows [][]string
 	for _, x := range r.Resources {
-		rows = append(rows, []string{x.Kind + "/" + x.Name, stateOf(x), x.Layer, sinceOf(x, a.Wall()), triesOf(x), detailOf(x)})
+		rows = append(rows, []string{x.Kind + "/" + x.Name, stateOf(x), command.LayerOf(x), sinceOf(x, a.Wall()), triesOf(x), detailOf(x)})
 	}
 	table := term.Grid{Header: []string{"resource", "state", "layer", "since", "tries", "detail"}, Rows: rows, Paint: func(row, column int) term.Color {
 		if column != 1 {

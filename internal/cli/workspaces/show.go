@@ -36,7 +36,7 @@ func (a verbs) listCmd(kind string) *cobra.Command {
 				if x.Since != 0 {
 					age = prose.Span(a.Wall().Sub(x.Since))
 				}
-				rows = append(rows, []string{x.Host + "/" + x.Name, cmp.Or(x.State, "not reported"), x.Layer, age, x.Message})
+				rows = append(rows, []string{x.Host + "/" + x.Name, cmp.Or(x.State, "not reported"), command.LayerOf(x.Resource), age, x.Message})
 			}
 			return a.Table([]string{kind, "state", "layer", "since", "detail"}, rows)
 		})
@@ -93,7 +93,7 @@ func (a verbs) show(s shown) error {
 	if s.Message != "" {
 		a.Printf(": %s", term.Printable(s.Message))
 	}
-	a.Printf("\n  layer: %s", s.Layer)
+	a.Printf("\n  layer: %s", command.LayerOf(s.Resource))
 	if s.Since != 0 {
 		a.Printf(", for %s", prose.Span(a.Wall().Sub(s.Since)))
 	}
