@@ -47,8 +47,8 @@ type Runner struct {
 
 // The policies of the kinds. A parent has nothing to try again.
 var (
-	parents = reconcile.Policy{OnDrift: reconcile.Enforce, Resync: time.Minute, CleanupGrace: session.MaxLength}
-	ofPods  = reconcile.Policy{OnDrift: reconcile.Enforce, Resync: 15 * time.Second, CleanupGrace: session.MaxLength,
+	parents = reconcile.Policy{OnDrift: reconcile.Enforce, Resync: 10 * time.Minute, CleanupGrace: session.MaxLength}
+	ofPods  = reconcile.Policy{OnDrift: reconcile.Enforce, Resync: time.Minute, CleanupGrace: session.MaxLength,
 		Retry: reconcile.RetryPolicy{Max: 5, Base: time.Second, Cap: time.Minute}}
 	ofPhases = reconcile.Policy{OnDrift: reconcile.Enforce, CleanupGrace: session.MaxLength, ActTimeout: callTimeout,
 		Retry: reconcile.RetryPolicy{Max: 5, Base: time.Second, Cap: time.Minute}}

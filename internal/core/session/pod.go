@@ -2,6 +2,7 @@ package session
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 type PodSpec struct {
 	Pod      Pod      `json:"pod"`
 	Timeslot Timeslot `json:"timeslot"`
+	ByStart  bool     `json:"byStart,omitempty"` // it has failed if it did not run once by the start
 }
 
 // Request is what placement is asked for a pod. What it is given is reserved until the cleanup
@@ -36,6 +38,7 @@ func (s *PodSpec) Request(ref engine.Ref) place.Request {
 type PodReport struct {
 	place.Reservation
 	State string `json:"state,omitempty"` // empty until it is set on its host
+	Ran   bool   `json:"ran,omitempty"`   // all of it ran once
 }
 
 // Booking is the reservation that a pod's row has, nil if it has none.
@@ -120,15 +123,38 @@ func DecidePod(v engine.View[PodSpec, PodSeen]) engine.Decision {
 		return engine.Fail(engine.NewReason(codeHost, o.Lost)).WithReport(b)
 	case v.Now.Before(spec.Timeslot.ProvisionAt):
 		return engine.WaitUntil(spec.Timeslot.ProvisionAt, engine.NewReason(codeScheduled, "it is scheduled on "+b.Host)).WithReport(b)
+	case spec.ByStart && !b.Ran && !v.Now.Before(spec.Timeslot.Start) && !o.runs():
+		return engine.Fail(engine.NewReason(codeLate, "it does not run on "+b.Host+" by "+spec.Timeslot.Start.Format(time.RFC3339)+o.because())).WithReport(b)
 	case o.Booking == nil || len(o.Differ) > 0 || len(o.Extra) > 0:
 		return engine.Do(SetWorkloads{Host: b.Host, Remove: o.Extra}, engine.NewReason(codeNotSet, "it is to run on "+b.Host)).WithReport(b)
 	case len(o.Failed) > 0:
 		return engine.Fail(engine.NewReason(codeFailed, "on "+b.Host+": "+strings.Join(o.Failed, "; "))).WithReport(b)
 	case len(o.Pending) > 0:
-		return engine.Wait(engine.NewReason(codeStarting, startingOn(b.Host, o))).WithReport(b)
+		return engine.WaitUntil(spec.start(v.Now), engine.NewReason(codeStarting, startingOn(b.Host, o))).WithReport(b)
 	}
-	b.State = "running"
+	b.State, b.Ran = "running", true
 	return engine.IsConverged(engine.NewReason(codeReady, "it runs on "+b.Host)).WithReport(b)
+}
+
+// runs reports whether all of the pod is set on its host and runs there.
+func (o *PodSeen) runs() bool {
+	return o.Booking != nil && len(o.Differ)+len(o.Extra)+len(o.Failed)+len(o.Pending) == 0
+}
+
+// because says what is missing, if that is known.
+func (o *PodSeen) because() string {
+	if missing := slices.Concat(o.Failed, o.Pending); len(missing) > 0 {
+		return ": " + missing[0]
+	}
+	return ""
+}
+
+// start is the start while it is to come, or no time.
+func (s *PodSpec) start(now time.Time) (none time.Time) {
+	if now.Before(s.Timeslot.Start) {
+		return s.Timeslot.Start
+	}
+	return none
 }
 
 func startingOn(host string, o *PodSeen) string {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/place"
+	"github.com/steadyfleet/steady/internal/core/spec"
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
 
@@ -143,7 +144,8 @@ func (p *Problems) add(path, format string, args ...any) {
 	*p = append(*p, Problem{path, fmt.Sprintf(format, args...)})
 }
 
-// Validate finds all that is wrong with a session that is asked for now. It returns Problems.
+// Validate finds all that is wrong with a session that is asked for now, and puts what its workloads
+// are into the form in which hosts keep it. It returns Problems.
 func Validate(name string, s *Spec, now time.Time) error {
 	var p Problems
 	if err := fleet.CheckName(name); err != nil {
@@ -158,7 +160,7 @@ func Validate(name string, s *Spec, now time.Time) error {
 	for i := range s.Parts {
 		part, path := &s.Parts[i], fmt.Sprintf("parts[%d]", i)
 		checkName(&p, path, part.Name, seen)
-		part.validate(&p, path)
+		part.validate(&p, path, &s.Timeslot)
 	}
 	s.gates(&p)
 	if len(p) > 0 {
@@ -200,7 +202,7 @@ func checkName(p *Problems, path, name string, seen map[string]int) {
 	}
 }
 
-func (part *Part) validate(p *Problems, path string) {
+func (part *Part) validate(p *Problems, path string, slot *Timeslot) {
 	checkAction(p, path+".onFailure", part.OnFailure)
 	if len(part.Pods) > MaxPods || len(part.Phases) > MaxPhases || len(part.Pods)+len(part.Phases) == 0 {
 		p.add(path, "it has %d pods and %d phases; expected one of either, and at most %d and %d", len(part.Pods), len(part.Phases), MaxPods, MaxPhases)
@@ -218,6 +220,15 @@ func (part *Part) validate(p *Problems, path string) {
 				p.add(fmt.Sprintf("%s.workloads[%d]", path, k), "%s is declared by pod %s", id, other)
 			}
 			workloads[id] = pod.Name
+			if _, value, err := spec.Known.Read(pod.Workloads[k].Kind, pod.Workloads[k].Name, pod.Workloads[k].Spec); err != nil {
+				p.add(fmt.Sprintf("%s.workloads[%d]", path, k), "%s: %v", id, err)
+			} else {
+				pod.Workloads[k].Spec = value
+			}
+		}
+		request := (&PodSpec{Pod: *pod, Timeslot: *slot}).Request(engine.Ref{Kind: KindPod, ID: "s/" + part.Name + "/" + pod.Name})
+		if err := request.Validate(); err != nil && slot.CleanupDeadline.After(slot.ProvisionAt) {
+			p.add(path, "%v", err)
 		}
 	}
 	for i := range part.Phases {

@@ -2,6 +2,7 @@ package session
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"time"
 
@@ -89,6 +90,11 @@ func Describe(rows Rows, name string, now time.Time) (Status, error) {
 		st.Parts = append(st.Parts, p)
 	}
 	st.State = stateOf(&row, &spec.Timeslot, booked, now)
+	for i := range st.Parts {
+		if st.State == Retired && slices.ContainsFunc(st.Parts[i].Pods, func(p PodStatus) bool { return p.Phase == string(engine.Orphaned) }) {
+			st.State = Orphaned
+		}
+	}
 	return st, nil
 }
 
@@ -110,7 +116,7 @@ func describePart(rows Rows, parent engine.Ref, p *Part, booked *bool) PartStatu
 				pod.Host, pod.GPUs = b.Host, b.GPUs
 			}
 		}
-		*booked = *booked && (pod.Host != "" || len(p.After) > 0 || p.Stopped)
+		*booked = *booked && (pod.Host != "" || len(p.After) > 0 || p.Stopped || out.Phase == string(engine.Failed))
 		out.Pods = append(out.Pods, pod)
 	}
 	for i := range p.Phases {

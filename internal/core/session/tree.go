@@ -18,6 +18,7 @@ const (
 	codeScheduled engine.Code = "scheduled"
 	codeNoRoom    engine.Code = "no-room"
 	codeNotSet    engine.Code = "not-set"
+	codeLate      engine.Code = "not-ready-by-start"
 	codeStarting  engine.Code = "starting"
 	codeFailed    engine.Code = "workload-failed"
 	codeHost      engine.Code = "host-lost"
@@ -95,7 +96,7 @@ func Decide(v engine.View[Spec, NeedsNothing]) engine.Decision {
 				next = at
 			}
 		default:
-			intents = append(intents, engine.Upsert(ref, PartSpec{Part: *p, Timeslot: s.Timeslot, ByStart: len(p.After) == 0}).WithOrder(i))
+			intents = append(intents, engine.Upsert(ref, PartSpec{Part: *p, Timeslot: s.Timeslot, ByStart: len(p.After) == 0 && s.Timeslot.Start.After(s.Timeslot.ProvisionAt)}).WithOrder(i))
 		}
 	}
 	for _, c := range v.Children {
@@ -168,11 +169,8 @@ func DecidePart(v engine.View[PartSpec, NeedsNothing]) engine.Decision {
 	var intents []engine.Intent
 	for i := range spec.Part.Pods {
 		ref := below(v.Resource.Ref, KindPod, spec.Part.Pods[i].Name)
-		in := engine.Upsert(ref, PodSpec{Pod: spec.Part.Pods[i], Timeslot: spec.Timeslot})
-		if spec.ByStart {
-			in = in.WithConvergeBy(spec.Timeslot.Start)
-		}
-		intents, wanted[ref] = append(intents, in), true
+		intents = append(intents, engine.Upsert(ref, PodSpec{Pod: spec.Part.Pods[i], Timeslot: spec.Timeslot, ByStart: spec.ByStart}))
+		wanted[ref] = true
 		c := children[ref]
 		report.Ready = report.Ready && c != nil && (c.Phase == engine.Converged || c.Phase == engine.Failed && onFailure == engine.Continue)
 		if r := reportOf[PodReport](c); r.Host != "" {
