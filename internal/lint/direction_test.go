@@ -18,7 +18,7 @@ var mayImport = []struct {
 	reason string
 }{
 	{"store", []string{"disk"}, "an engine tells a full disk from one that failed, and brings its schema up to date"},
-	{"control", []string{"disk", "store", "trust", "wire", "identity", "release"}, "the server runtime verifies releases, appends, enrols and speaks the agent protocol"},
+	{"control", []string{"disk", "store", "trust", "wire", "identity", "release", "reconcile"}, "the server runtime runs the framework with the kinds of sessions, verifies releases, appends, enrols and speaks the agent protocol"},
 	{"agent", []string{"disk", "trust", "wire", "reconcile", "identity", "system", "docker", "router"}, "the agent verifies what it is sent, holds its identity and runs the framework with the managers and the router of its host"},
 	{"nodes", []string{"wire", "nodesdk"}, "the hub speaks the protocol of nodes, which is public, reads as strictly as all the server does, and takes the server's refusals"},
 	{"api", []string{"control", "store", "trust", "wire", "identity", "forecast", "replay", "logverify", "web", "nodes", "nodesdk", "strictyaml"}, "people type YAML on the page; the edge turns requests into inputs of the server runtime, hands the log out as replay and forecasts read it and an audit proves it, serves the page that asks it, and mounts the hub of nodes where nodes look for it"},

@@ -219,7 +219,7 @@ func (r *Runner) RetryPhase(ctx context.Context, name, phase, id, actor string) 
 // returns. One that was received before is taken again without effect.
 func (r *Runner) Receive(ctx context.Context, name, phase string, e engine.Event) error {
 	if strings.HasPrefix(e.Type, "steady.") || e.Source == "steady" {
-		return wire.Refuse(wire.ErrInvalid, "events of steady itself are not taken from outside")
+		return wire.Refuse(wire.ErrInvalid, "events of steady itself are not accepted from outside")
 	}
 	ref := session.Ref(name)
 	if phase != "" {

@@ -85,8 +85,8 @@ func (s *State) ApplyEvent(e event.Entry, ev event.Event) error {
 	case event.EnrolRefused, event.MirrorDiverged, event.TrustRefused,
 		event.BundleQuarantined, event.FileKept, event.StreamOpened, event.SafeModeEnded, event.LogCheckpoint:
 		// For people: no decision reads them.
-	case event.ManagedSet, event.ManagedRemoved, event.ManagedRequested, event.HostTuned, event.HostRetried, event.ResourceReported, event.OfNodes:
-		// Packages managed, health and drift fold them.
+	case event.ManagedSet, event.ManagedRemoved, event.ManagedRequested, event.HostTuned, event.HostRetried, event.ResourceReported, event.OfNodes, event.ResourceRecorded:
+		// Other folds have them.
 	default:
 		return &event.UnknownTypeError{Type: ev.EventType()}
 	}

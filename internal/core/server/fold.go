@@ -45,7 +45,7 @@ type State struct {
 	Nodes   *drift.State
 	Rows    *engine.Table // of sessions, and of what is below them
 	Booked  session.Bookings
-	folds   []Fold        // in the order in which they read an entry and decide
+	folds   []Fold // in the order in which they read an entry and decide
 }
 
 // NewState returns the state before the first event. The folds of first come before
