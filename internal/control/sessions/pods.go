@@ -50,6 +50,7 @@ func (p pods) see(s *server.State, r engine.Resource[session.PodSpec]) (o sessio
 		return o
 	}
 	request, hosts, others := r.Desired.Request(r.Ref), p.hosts(s), s.Booked.Others(r.Ref)
+	request.Slot.From = max(request.Slot.From, clock.FromTime(p.now())) // what is over is in nobody's way
 	if o.Choice = place.Place(request, hosts, others); o.Choice.Placed() {
 		return o
 	}
@@ -73,9 +74,8 @@ func (p pods) seeHost(s *server.State, r engine.Resource[session.PodSpec], o *se
 	case !h.AllowsSessions:
 		o.Lost = "host " + name + " no longer takes sessions"
 	case !r.Delete:
-		slot := r.Desired.Request(r.Ref)
 		want := *o.Booking
-		if want.Slot = slot.Slot; !s.Booked.Fits(r.Ref, &want, h.Capacity()) {
+		if want.Slot.To = deadline(r); !s.Booked.Fits(r.Ref, &want, h.Capacity()) {
 			o.Unfit = fmt.Sprintf("host %s is booked by others before %s", name, want.Slot.To.Time().Format("2006-01-02T15:04:05Z"))
 		}
 	}

@@ -22,7 +22,7 @@ import (
 // when all has settled every session is retired, or an orphan with one alert, and one failure was escalated
 // once. STEADY_SESSION_SEEDS plays so many; STEADY_SESSION_SEED replays one.
 func TestRandomLives(t *testing.T) {
-	from, n := uint64(1), uint64(60)
+	from, n := uint64(1), uint64(30)
 	if s := os.Getenv("STEADY_SESSION_SEEDS"); s != "" {
 		n = number(t, s)
 	}

@@ -112,11 +112,11 @@ func DecidePod(v engine.View[PodSpec, PodSeen]) engine.Decision {
 		if o.Unfit != "" {
 			return engine.Wait(engine.NewReason(codeNoRoom, o.Unfit)).WithReport(b)
 		}
-		b.Slot = request.Slot // as extended
+		b.Slot.To = request.Slot.To // as extended
 	case !o.Choice.Placed():
 		return engine.WaitUntil(o.Next, engine.NewReason(codeNoRoom, noRoom(o)))
 	default:
-		b = PodReport{Reservation: request.Reserve(o.Choice)}
+		b = PodReport{Reservation: request.Reserve(o.Choice)} // in the slot of the choice
 	}
 	switch {
 	case o.Lost != "":
