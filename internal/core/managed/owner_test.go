@@ -182,21 +182,27 @@ func TestS54OwnersTouchOnlyTheirOwn(t *testing.T) {
 		for _, o := range owners {
 			alone[o] = newLedger(t)
 		}
+		for i, name := range strings.Split("abcdefghijkl", "") {
+			o := owners[i%len(owners)]
+			for _, l := range []*ledger{all, alone[o]} {
+				testkit.Must(rt, l.setAs(o, v, "workspace", name, web))
+			}
+		}
 		for range rapid.IntRange(40, 120).Draw(rt, "steps") {
-			pause := clock.Duration(rapid.SampledFrom([]int{0, 1, 1_000, 90_000}).Draw(rt, "pause"))
+			pause := clock.Duration(rapid.SampledFrom([]int{0, 0, 0, 1, 1, 1, 1_000, 1_000, 1_000, 90_000}).Draw(rt, "pause"))
 			all.now = all.now.Add(pause)
 			for _, o := range owners {
 				alone[o].now = all.now
 			}
 			by, name := rapid.SampledFrom(owners).Draw(rt, "by"), rapid.SampledFrom(strings.Split("abcdefghijklmnopqrst", "")).Draw(rt, "name")
 			kind, value := "workspace", rapid.SampledFrom([]string{web, `{"image":"app","tty":true}`}).Draw(rt, "spec")
-			mass := rapid.IntRange(0, 3).Draw(rt, "consent") == 0
+			mass := rapid.IntRange(0, 3).Draw(rt, "consent") == 3
 			step := map[string]func(*ledger) error{
 				"set":     func(l *ledger) error { return l.setAs(by, v, kind, name, value) },
 				"remove":  func(l *ledger) error { return l.removeAs(by, v, kind, name, mass) },
 				"stop":    func(l *ledger) error { return l.askAs(by, v, kind, name, "stop") },
 				"restart": func(l *ledger) error { return l.askAs(by, v, kind, name, "restart") },
-			}[rapid.SampledFrom([]string{"set", "set", "set", "set", "remove", "stop", "restart"}).Draw(rt, "what")]
+			}[rapid.SampledFrom([]string{"set", "set", "set", "remove", "remove", "stop", "restart"}).Draw(rt, "what")]
 			is, there := entryOf(all, kind, name)
 			err := step(all)
 			switch {
