@@ -6,6 +6,7 @@ import (
 	"errors"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -15,7 +16,23 @@ import (
 	"github.com/steadyfleet/steady/reconcile"
 	"github.com/steadyfleet/steady/reconcile/engine"
 	"github.com/steadyfleet/steady/reconcile/sqlite"
+	"github.com/steadyfleet/steady/reconcile/storetest"
 )
+
+// TestContract holds the store to the contract of reconcile.Store. A file opened again is what
+// the next process sees.
+func TestContract(t *testing.T) {
+	var files sync.Map
+	storetest.Run(t, func(t *testing.T) reconcile.Store {
+		file, again := files.LoadOrStore(t.Name(), filepath.Join(t.TempDir(), "test.db"))
+		db := openDB(t, file.(string))
+		s := sqlite.New(db)
+		if !again {
+			testkit.Must(t, inTx(t, db, func(tx *sql.Tx) error { return s.Migrate(t.Context(), tx) }))
+		}
+		return s
+	})
+}
 
 func openDB(t *testing.T, path string) *sql.DB {
 	t.Helper()
