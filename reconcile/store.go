@@ -7,8 +7,8 @@ import (
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
 
-// Store keeps rows, history and the trigger outbox. reconcile/sqlite is one, and its
-// TestContract says what every one has to keep. What it is handed and gives back are
+// Store keeps rows, history, inboxes and the trigger outbox. reconcile/sqlite and
+// reconcile/memory are two, and reconcile/storetest holds one to this contract. What it is handed and gives back are
 // values of package engine, which has the other half of this contract: [engine.Record]
 // says what one commit has to write.
 //
@@ -46,8 +46,8 @@ type Store interface {
 	History(ctx context.Context, ref engine.Ref, after int64, limit int) ([]engine.Transition, error)
 	// Trim applies a history policy to one resource.
 	Trim(ctx context.Context, ref engine.Ref, h engine.History, now time.Time) error
-	// Purge removes deleted rows, with their history, that were deleted before
-	// the instant and have no row below them. It returns how many.
+	// Purge removes deleted rows, with their history, inbox and triggers, that were
+	// deleted before the instant and have no row below them. It returns how many.
 	Purge(ctx context.Context, kind string, before time.Time) (int, error)
 }
 

@@ -132,11 +132,10 @@ func (s *Store) Purge(ctx context.Context, kind string, before time.Time) (n int
 	const gone = `FROM reconcile_resource AS r WHERE r.kind = ? AND r.phase = 'deleted' AND r.since < ?
 		AND NOT EXISTS (SELECT 1 FROM reconcile_resource AS c WHERE c.parent_kind = r.kind AND c.parent_id = r.id)`
 	err = s.inTx(ctx, func(tx *sql.Tx) error {
-		if _, err := tx.ExecContext(ctx, `DELETE FROM reconcile_transition WHERE (kind, id) IN (SELECT r.kind, r.id `+gone+`)`, kind, before.UnixMilli()); err != nil {
-			return fmt.Errorf("purge the history of deleted %s: %w", kind, err)
-		}
-		if _, err := tx.ExecContext(ctx, `DELETE FROM reconcile_event WHERE (kind, id) IN (SELECT r.kind, r.id `+gone+`)`, kind, before.UnixMilli()); err != nil {
-			return fmt.Errorf("purge the events of deleted %s: %w", kind, err)
+		for _, table := range []string{"transition", "event", "trigger"} {
+			if _, err := tx.ExecContext(ctx, `DELETE FROM reconcile_`+table+` WHERE (kind, id) IN (SELECT r.kind, r.id `+gone+`)`, kind, before.UnixMilli()); err != nil {
+				return fmt.Errorf("purge each %s of deleted %s: %w", table, kind, err)
+			}
 		}
 		res, err := tx.ExecContext(ctx, `DELETE FROM reconcile_resource WHERE (kind, id) IN (SELECT r.kind, r.id `+gone+`)`, kind, before.UnixMilli())
 		if err != nil {

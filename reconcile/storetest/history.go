@@ -72,6 +72,20 @@ func purgesFromBelow(k *kit) {
 	k.purge("root", 60, 1)
 }
 
+// purgesTriggers: nobody would ever acknowledge what was raised for a row that is gone.
+func purgesTriggers(k *kit) {
+	k.apply(engine.Upsert(leafA, 1), 10)
+	k.apply(engine.Delete(leafA), 20)
+	s := k.load(leafA)
+	k.deliver(leafA, event("late", ""), 25)
+	_, err := k.store.Commit(k.ctx, decided(s, policy, 30, engine.IsConverged(because("gone"))))
+	k.must(err)
+	equal(k, len(k.opened().Raised), 1)
+	k.purge("leaf", 40, 1)
+	k.reopen()
+	equal(k, len(k.opened().Raised), 0)
+}
+
 // reopens compares all that a store shows of a life before and after.
 func reopens(k *kit) {
 	k.apply(engine.Upsert(root, 1).WithNotAfter(ms(10_000)), 10)

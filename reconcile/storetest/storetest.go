@@ -37,6 +37,7 @@ func Run(t *testing.T, open func(t *testing.T) reconcile.Store) {
 		{"a kind without history only announces", noHistory},
 		{"purge removes what was retired long ago", purges},
 		{"purge keeps what has rows below it", purgesFromBelow},
+		{"purge removes the triggers", purgesTriggers},
 		{"a reopened store is as it was", reopens},
 		{"an event is kept with the trigger that it raises", delivers},
 		{"an event is kept once", deliversOnce},
