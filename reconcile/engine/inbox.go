@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"time"
+	"unicode/utf8"
 )
 
 // Event is something that happened outside and was received for one resource. Its fields are
@@ -14,8 +15,8 @@ type Event struct {
 	Source string          `json:"source"`
 	ID     string          `json:"id"` // with Source, the same for each delivery of one event
 	Type   string          `json:"type"`
-	At     time.Time       `json:"at"` // when it was received; UTC, whole milliseconds
-	Data   json.RawMessage `json:"data,omitempty"`
+	At     time.Time       `json:"at"`             // when it was received; UTC, whole milliseconds
+	Data   json.RawMessage `json:"data,omitempty"` // its bytes are kept as encoding/json writes them
 }
 
 // Bounds of a resource's inbox.
@@ -28,7 +29,8 @@ const (
 // Why an event is not kept.
 var (
 	ErrEventTooLarge = fmt.Errorf("an event has at most %d bytes of data, and %d in each of source, id and type", MaxEventData, MaxEventName)
-	ErrEventUnnamed  = errors.New("an event needs source, id and type")
+	ErrEventUnnamed  = errors.New("an event needs source, id and type, in UTF-8")
+	ErrEventData     = errors.New("the data of an event is not JSON")
 	ErrInboxFull     = fmt.Errorf("%d events wait to be handled", MaxUnhandled)
 )
 
@@ -38,17 +40,33 @@ func (e *Event) Cause() Cause {
 }
 
 // Receive judges an event for the row cur (nil if there is none), of which unhandled events
-// wait. Stores call it, so that all of them agree; known events never come here.
-func Receive(cur *Row, ref Ref, e Event, unhandled int) error {
-	switch {
-	case e.Source == "" || e.ID == "" || e.Type == "":
-		return ErrEventUnnamed
-	case len(e.Data) > MaxEventData, len(e.Source) > MaxEventName, len(e.ID) > MaxEventName, len(e.Type) > MaxEventName:
-		return ErrEventTooLarge
-	case cur == nil || cur.Phase.Terminal():
-		return fmt.Errorf("%s: %w", ref, ErrNotFound)
-	case unhandled >= MaxUnhandled:
-		return fmt.Errorf("%s: %w", ref, ErrInboxFull)
+// wait, and returns it as it is kept: with its data in the one form that survives another
+// encoding. Stores call it, so that all of them agree; known events never come here.
+func Receive(cur *Row, ref Ref, e Event, unhandled int, now time.Time) (Event, error) {
+	for _, name := range []string{e.Source, e.ID, e.Type} {
+		switch {
+		case name == "" || !utf8.ValidString(name):
+			return e, ErrEventUnnamed
+		case len(name) > MaxEventName:
+			return e, ErrEventTooLarge
+		}
 	}
-	return nil
+	switch {
+	case len(e.Data) > MaxEventData:
+		return e, ErrEventTooLarge
+	case cur == nil || cur.Phase.Terminal():
+		return e, fmt.Errorf("%s: %w", ref, ErrNotFound)
+	case unhandled >= MaxUnhandled:
+		return e, fmt.Errorf("%s: %w", ref, ErrInboxFull)
+	}
+	e.At = now.UTC().Truncate(time.Millisecond)
+	if len(e.Data) == 0 {
+		return e, nil
+	}
+	raw, err := json.Marshal(e.Data)
+	if err != nil {
+		return e, ErrEventData
+	}
+	e.Data = raw
+	return e, nil
 }

@@ -142,10 +142,10 @@ func (t *Table) Deliver(ref Ref, e Event, now time.Time) (w Write, r Raise, err 
 			}
 		}
 	}
-	if err := Receive(cur, ref, e, unhandled); err != nil {
+	if e, err = Receive(cur, ref, e, unhandled, now); err != nil {
 		return w, r, err
 	}
-	e.N, e.At = t.received+1, now.UTC().Truncate(time.Millisecond)
+	e.N = t.received + 1
 	r = Raise{N: t.raised + 1, Ref: ref, Cause: e.Cause()}
 	return Write{At: now, Events: []Received{{ref, e}}, Raised: []Raised{Raised(r)}}, r, nil
 }

@@ -39,11 +39,11 @@ func (s *Store) DeliverTx(ctx context.Context, plain *sql.Tx, ref engine.Ref, e 
 	if cur != nil && known > 0 {
 		return none, nil
 	}
-	if err := engine.Receive(cur, ref, e, unhandled); err != nil {
+	if e, err = engine.Receive(cur, ref, e, unhandled, now); err != nil {
 		return none, err
 	}
 	if _, err := tx.ExecContext(ctx, `INSERT INTO reconcile_event (kind, id, source, event_id, type, at, data) VALUES (?, ?, ?, ?, ?, ?, ?)`,
-		ref.Kind, ref.ID, e.Source, e.ID, e.Type, now.UnixMilli(), []byte(e.Data)); err != nil {
+		ref.Kind, ref.ID, e.Source, e.ID, e.Type, e.At.UnixMilli(), []byte(e.Data)); err != nil {
 		return none, fmt.Errorf("write an event of %s: %w", ref, err)
 	}
 	r := engine.Raise{Ref: ref, Cause: e.Cause()}

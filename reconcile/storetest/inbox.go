@@ -30,7 +30,7 @@ func ids(es []engine.Event) (out []string) {
 func delivers(k *kit) {
 	k.apply(engine.Upsert(leafA, 1), 10)
 	k.apply(engine.Upsert(leafB, 1), 10)
-	first := k.deliver(leafA, event("1", `{"ok":true}`), 20)
+	first := k.deliver(leafA, event("1", ` { "ok": "<" } `), 20)
 	k.deliver(leafB, event("1", `"for b"`), 21)
 	second := k.deliver(leafA, event("2", ""), 22)
 	equal(k, first.Cause, engine.Cause{Trigger: engine.TriggerExternal, ID: "/test 1"})
@@ -39,9 +39,10 @@ func delivers(k *kit) {
 	s := k.load(leafA)
 	equal(k, ids(s.Events), []string{"1", "2"})
 	equal(k, s.Events[0].N < s.Events[1].N, true)
-	want := event("1", `{"ok":true}`)
+	want := event("1", `{"ok":"\u003c"}`)
 	want.N, want.At = s.Events[0].N, ms(20)
 	equal(k, s.Events[0], want)
+	equal(k, string(s.Events[0].Data), string(want.Data))
 	equal(k, []int64{s.TriggerN, k.opened().Raised[0].N, k.opened().Raised[2].N}, []int64{second.N, first.N, second.N})
 	equal(k, s.Row.Revision, 1) // an event is no change of the row: a turn that runs is not lost
 	k.turn(leafA, 30, engine.Wait(because("more")))
@@ -89,6 +90,8 @@ func refusesEvents(k *kit) {
 		{leafA, engine.Event{ID: "1", Type: "t"}, engine.ErrEventUnnamed},
 		{leafA, engine.Event{Source: "s", Type: "t"}, engine.ErrEventUnnamed},
 		{leafA, engine.Event{Source: "s", ID: "1"}, engine.ErrEventUnnamed},
+		{leafA, engine.Event{Source: "s", ID: "\xff", Type: "t"}, engine.ErrEventUnnamed},
+		{leafA, event("1", "{"), engine.ErrEventData},
 		{leafA, event("1", `"`+strings.Repeat("x", engine.MaxEventData)+`"`), engine.ErrEventTooLarge},
 		{leafA, engine.Event{Source: long, ID: "1", Type: "t"}, engine.ErrEventTooLarge},
 		{leafA, engine.Event{Source: "s", ID: long, Type: "t"}, engine.ErrEventTooLarge},
