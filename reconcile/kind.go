@@ -158,28 +158,35 @@ func (k *typedKind[D, O]) decide(in engine.Input, observed any, check bool) (d e
 	if err != nil {
 		return d, err
 	}
-	r := v.Resource
-	var before []byte
-	if check {
-		if fresh, err := resource[D](in); err == nil && !reflect.DeepEqual(fresh.Desired, r.Desired) {
-			return d, fmt.Errorf("observing %s changed what is desired of it", r.Ref)
-		}
-		before, _ = json.Marshal(v) // a view that does not encode is not checked
+	if !check {
+		err = protect("Decide", func() error { d = k.m.Decide(v); return nil })
+		return d, err
 	}
-	err = protect("Decide", func() error { d = k.m.Decide(v); return nil })
-	if err != nil || !check {
+	if fresh, err := resource[D](in); err == nil && !reflect.DeepEqual(fresh.Desired, v.Resource.Desired) {
+		return d, fmt.Errorf("observing %s changed what is desired of it", v.Resource.Ref)
+	}
+	return DecideTwice(k.m, v)
+}
+
+// DecideTwice decides a view twice, and fails unless the decisions agree and the view stays as it
+// is. A view that does not encode as JSON is not compared.
+func DecideTwice[D, O any](m Reconciler[D, O], v engine.View[D, O]) (d engine.Decision, err error) {
+	ref := v.Resource.Ref
+	before, _ := json.Marshal(v)
+	err = protect("Decide", func() error { d = m.Decide(v); return nil })
+	if err != nil {
 		return d, err
 	}
 	var again engine.Decision
-	err = protect("Decide", func() error { again = k.m.Decide(v); return nil })
+	err = protect("Decide", func() error { again = m.Decide(v); return nil })
 	after, _ := json.Marshal(v)
 	switch {
 	case err != nil:
 		return d, err
 	case !reflect.DeepEqual(d, again):
-		return d, fmt.Errorf("deciding %s is not a function: it gave %s (%s), then %s (%s) on the same view", r.Ref, d.Name(), d.Reason(), again.Name(), again.Reason())
+		return d, fmt.Errorf("deciding %s is not a function: it gave %s (%s), then %s (%s) on the same view", ref, d.Name(), d.Reason(), again.Name(), again.Reason())
 	case string(before) != string(after):
-		return d, fmt.Errorf("deciding %s changed its view", r.Ref)
+		return d, fmt.Errorf("deciding %s changed its view", ref)
 	}
 	return d, nil
 }
