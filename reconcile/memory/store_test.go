@@ -2,7 +2,6 @@ package memory_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"sync"
 	"testing"
@@ -11,50 +10,17 @@ import (
 	"github.com/steadyfleet/steady/reconcile"
 	"github.com/steadyfleet/steady/reconcile/engine"
 	"github.com/steadyfleet/steady/reconcile/memory"
+	"github.com/steadyfleet/steady/reconcile/reconciletest"
 	"github.com/steadyfleet/steady/reconcile/storetest"
 )
-
-// journal is the file of a store that has one.
-type journal struct {
-	mu    sync.Mutex
-	lines [][]byte
-}
-
-func (j *journal) write(_ context.Context, w memory.Write) error {
-	line, err := json.Marshal(w)
-	if err != nil {
-		return err
-	}
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.lines = append(j.lines, line)
-	return nil
-}
-
-// open folds a store from the journal.
-func (j *journal) open() (*memory.Store, error) {
-	s := memory.New(memory.WithJournal(j.write))
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	for _, line := range j.lines {
-		var w memory.Write
-		if err := json.Unmarshal(line, &w); err != nil {
-			return nil, err
-		}
-		if err := s.Fold(w); err != nil {
-			return nil, err
-		}
-	}
-	return s, nil
-}
 
 // TestContract holds the store to the contract of reconcile.Store; what its journal keeps is
 // what the next process sees.
 func TestContract(t *testing.T) {
 	var journals sync.Map
 	storetest.Run(t, func(t *testing.T) reconcile.Store {
-		j, _ := journals.LoadOrStore(t.Name(), &journal{})
-		return testkit.Value(j.(*journal).open())(t)
+		j, _ := journals.LoadOrStore(t.Name(), &reconciletest.Journal{})
+		return testkit.Value(j.(*reconciletest.Journal).Open())(t)
 	})
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/steadyfleet/steady/reconcile"
 	"github.com/steadyfleet/steady/reconcile/engine"
 	"github.com/steadyfleet/steady/reconcile/memory"
+	"github.com/steadyfleet/steady/reconcile/reconciletest"
 	"github.com/steadyfleet/steady/reconcile/sqlite"
 )
 
@@ -138,13 +139,13 @@ func randomCall(t *rapid.T, s reconcile.Store, now int64) func(reconcile.Store) 
 // copy after every call.
 func TestJournalledWritesAreTheStore(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		j := &journal{}
-		s, err := j.open()
+		j := &reconciletest.Journal{}
+		s, err := j.Open()
 		for now := range int64(rapid.IntRange(1, 40).Draw(t, "calls")) {
 			if err == nil {
 				randomCall(t, s, 10*now+1)(s)
 			}
-			twin, failed := j.open()
+			twin, failed := j.Open()
 			if err != nil || failed != nil {
 				t.Fatalf("%v, %v", err, failed)
 			}
