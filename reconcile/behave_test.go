@@ -20,7 +20,7 @@ import (
 func inBubble(t *testing.T, setup func(*lab), f func(*lab)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		l := newLab(t, t.TempDir())
+		l := newLab(t, inFile(t.TempDir()))
 		defer l.close()
 		if setup != nil {
 			setup(l)
@@ -38,7 +38,7 @@ func TestP4ExhaustionIsBoundedAcrossRestartsAndP5EscalatesOnce(t *testing.T) {
 		l.set(engine.Upsert(treeRef("t"), tree{Leaves: []string{"a", "b"}}))
 		for range 5 {
 			pass(time.Second)
-			l.killer.kill()
+			l.killer.Crash()
 			l.restart()
 		}
 		pass(time.Hour)
@@ -253,7 +253,7 @@ func TestDeletionSurvivesADeadReconciler(t *testing.T) {
 		pass(time.Minute)
 		l.w.breakLeaf("a", failsForEver)
 		l.set(engine.Delete(treeRef("t")))
-		l.killer.kill()
+		l.killer.Crash()
 		l.stop()
 		pass(time.Hour) // past every deadline, with nobody there
 		l.start()

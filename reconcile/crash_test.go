@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/steadyfleet/steady/reconcile/engine"
+	"github.com/steadyfleet/steady/reconcile/reconciletest"
 )
 
 // outcomeOf is the end state that a crash must not change.
@@ -20,17 +21,17 @@ type outcomeOf struct {
 // life drives one tree through its life: born with a leaf that fails once,
 // changed, a leaf dropped, drifted, and one tree deleted. Every process that
 // dies is followed by another.
-func life(t *testing.T, dir string, dieAt int) (outcomeOf, int) {
-	l := newLab(t, dir)
+func life(t *testing.T, in kept, dieAt int) (outcomeOf, int) {
+	l := newLab(t, in)
 	defer l.close()
-	l.killer.at = dieAt
+	l.killer = reconciletest.NewCrasher(dieAt)
 	l.w.breakLeaf("b", fails)
 	l.start()
 	settle := func() {
 		t.Helper()
 		for range 10 {
 			pass(time.Minute)
-			if l.killer.isDead() {
+			if l.killer.Crashed() {
 				l.restart()
 			}
 		}
@@ -57,16 +58,22 @@ func life(t *testing.T, dir string, dieAt int) (outcomeOf, int) {
 		out.World[name], _ = l.w.get(name)
 	}
 	l.stop()
-	return out, l.killer.points
+	return out, l.killer.Points()
 }
 
 // TestP7CrashBetweenAnyTwoWrites kills the controller before and after every write
-// and every act of a whole life, restarts it on the same file, and wants the
+// and every act of a whole life, restarts it on what the store kept, and wants the
 // same end.
 func TestP7CrashBetweenAnyTwoWrites(t *testing.T) {
+	for name, storage := range storages {
+		t.Run(name, func(t *testing.T) { crashBetweenAnyTwoWrites(t, storage) })
+	}
+}
+
+func crashBetweenAnyTwoWrites(t *testing.T, storage func(string) kept) {
 	var want outcomeOf
 	points := 0
-	synctest.Test(t, func(t *testing.T) { want, points = life(t, t.TempDir(), -1) })
+	synctest.Test(t, func(t *testing.T) { want, points = life(t, storage(t.TempDir()), -1) })
 	if want.Phases["tree/one"] != engine.Converged || want.Phases["tree/two"] != engine.Deleted || len(want.World) != 2 {
 		t.Fatalf("without a crash: %s", mustJSON(want))
 	}
@@ -79,7 +86,7 @@ func TestP7CrashBetweenAnyTwoWrites(t *testing.T) {
 	}
 	for at := 0; at < points; at += step {
 		synctest.Test(t, func(t *testing.T) {
-			got, _ := life(t, t.TempDir(), at)
+			got, _ := life(t, storage(t.TempDir()), at)
 			if d := cmp.Diff(want, got); d != "" {
 				t.Fatalf("killed at point %d of %d (-want +got)\n%s", at, points, d)
 			}

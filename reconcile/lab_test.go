@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"sync"
 	"testing"
 	"time"
 
@@ -15,6 +14,7 @@ import (
 	"github.com/steadyfleet/steady/internal/testkit"
 	"github.com/steadyfleet/steady/reconcile"
 	"github.com/steadyfleet/steady/reconcile/engine"
+	"github.com/steadyfleet/steady/reconcile/reconciletest"
 	"github.com/steadyfleet/steady/reconcile/sqlite"
 )
 
@@ -30,29 +30,57 @@ var (
 	}
 )
 
-// lab is a world, a database file, and one process after another.
+// kept opens one store again and again, as one process after another does, and says how to
+// close it.
+type kept func() (store reconcile.Store, closeIt func() error, err error)
+
+// storages are the stores that lives are led over; each makes an empty one.
+var storages = map[string]func(dir string) kept{
+	"sqlite":  inFile,
+	"journal": func(string) kept { return inJournal() },
+}
+
+func inFile(dir string) kept {
+	return func() (reconcile.Store, func() error, error) {
+		db, store, err := open(filepath.Join(dir, "lab.db"))
+		if err != nil {
+			return nil, nil, err
+		}
+		return store, db.Close, nil
+	}
+}
+
+func inJournal() kept {
+	j := &reconciletest.Journal{}
+	return func() (reconcile.Store, func() error, error) {
+		store, err := j.Open()
+		return store, func() error { return nil }, err
+	}
+}
+
+// lab is a world, what is kept of it in a store, and one process after another.
 type lab struct {
 	t      testkit.T
-	path   string
+	kept   kept
 	w      *world
 	opts   []reconcile.Option
 	tree   engine.Policy
 	leaf   engine.Policy
-	killer *killer
+	killer *reconciletest.Crasher
 	p      *process
 }
 
 // process is one life of a controller.
 type process struct {
-	db    *sql.DB
-	store *sqlite.Store
-	loop  *reconcile.Controller
-	stop  context.CancelFunc
-	done  chan error
+	store   reconcile.Store
+	closeIt func() error
+	loop    *reconcile.Controller
+	stop    context.CancelFunc
+	done    chan error
 }
 
-func newLab(t testkit.T, dir string) *lab {
-	return &lab{t: t, path: filepath.Join(dir, "lab.db"), w: newWorld(), tree: treePolicy, leaf: leafPolicy, killer: &killer{at: -1}}
+func newLab(t testkit.T, in kept) *lab {
+	return &lab{t: t, kept: in, w: newWorld(), tree: treePolicy, leaf: leafPolicy, killer: reconciletest.NewCrasher(-1)}
 }
 
 func (l *lab) check(err error) {
@@ -90,15 +118,15 @@ func openStore(t *testing.T) *sqlite.Store {
 
 func (l *lab) start() {
 	l.t.Helper()
-	db, store, err := open(l.path)
+	store, closeIt, err := l.kept()
 	l.check(err)
-	p := &process{db: db, store: store, done: make(chan error, 1)}
+	p := &process{store: store, closeIt: closeIt, done: make(chan error, 1)}
 	ctx, stop := context.WithCancel(context.Background())
 	p.stop = stop
-	l.killer.reset(stop)
-	l.w.hook = l.killer.point
+	l.killer.Begin(stop)
+	l.w.hook = l.killer.Point
 	opts := append([]reconcile.Option{reconcile.WithPurityChecks(), reconcile.WithWorkers(4)}, l.opts...)
-	p.loop = reconcile.New(&mortal{p.store, l.killer}, opts...)
+	p.loop = reconcile.New(l.killer.Store(p.store), opts...)
 	l.check(reconcile.Register(p.loop, "leaf", leaves{l.w}, l.leaf))
 	l.check(reconcile.Register(p.loop, "tree", trees{l.w}, l.tree))
 	go func() { p.done <- p.loop.Run(ctx) }()
@@ -108,10 +136,10 @@ func (l *lab) start() {
 func (l *lab) stop() {
 	l.t.Helper()
 	l.p.stop()
-	if err := <-l.p.done; err != nil && !errors.Is(err, errKilled) {
+	if err := <-l.p.done; err != nil && !errors.Is(err, reconciletest.ErrCrashed) {
 		l.t.Fatalf("the loop ended with %v", err)
 	}
-	l.check(l.p.db.Close())
+	l.check(l.p.closeIt())
 	l.p = nil
 }
 
@@ -256,87 +284,4 @@ func (l *lab) quiet() {
 			}
 		}
 	}
-}
-
-var errKilled = errors.New("killed")
-
-// killer ends a process between two writes: from its point on, no store call
-// and no act of that process has any effect.
-type killer struct {
-	mu     sync.Mutex
-	at     int // the point to die at; negative never
-	points int // passed so far
-	dead   bool
-	stop   func()
-}
-
-func (k *killer) reset(stop func()) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.stop, k.dead = stop, false
-}
-
-func (k *killer) point(string) error {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.dead {
-		return errKilled
-	}
-	if k.points == k.at {
-		k.dead = true
-		k.stop()
-	}
-	k.points++
-	if k.dead {
-		return errKilled
-	}
-	return nil
-}
-
-func (k *killer) isDead() bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.dead
-}
-
-// kill ends the process wherever it is.
-func (k *killer) kill() {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.dead = true
-	k.stop()
-}
-
-// mortal is a store with a crash point before and after each write.
-type mortal struct {
-	reconcile.Store
-	k *killer
-}
-
-func (m *mortal) Load(ctx context.Context, ref engine.Ref) (engine.Snapshot, error) {
-	if m.k.isDead() {
-		return engine.Snapshot{}, errKilled
-	}
-	return m.Store.Load(ctx, ref)
-}
-
-func (m *mortal) Commit(ctx context.Context, rec engine.Record) (reconcile.Committed, error) {
-	if err := m.k.point("before commit"); err != nil {
-		return reconcile.Committed{}, err
-	}
-	c, err := m.Store.Commit(ctx, rec)
-	if err != nil {
-		return c, err
-	}
-	if err := m.k.point("after commit"); err != nil {
-		return reconcile.Committed{}, err
-	}
-	return c, nil
-}
-
-func (m *mortal) Ack(ctx context.Context, ref engine.Ref, n int64) error {
-	if err := m.k.point("before ack"); err != nil {
-		return err
-	}
-	return m.Store.Ack(ctx, ref, n)
 }

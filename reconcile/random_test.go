@@ -13,6 +13,12 @@ import (
 // TestP1toP10RandomLives draws owners, faults, drift, kicks, kills and
 // restarts; after healing everything must have settled as desired.
 func TestP1toP10RandomLives(t *testing.T) {
+	for name, storage := range storages {
+		t.Run(name, func(t *testing.T) { randomLives(t, storage) })
+	}
+}
+
+func randomLives(t *testing.T, storage func(string) kept) {
 	rapid.Check(t, func(t *rapid.T) {
 		dir, err := os.MkdirTemp("", "steady-lives")
 		if err != nil {
@@ -20,7 +26,7 @@ func TestP1toP10RandomLives(t *testing.T) {
 		}
 		defer os.RemoveAll(dir)
 		rapid.SyncTest(t, func(t *rapid.T) {
-			l := newLab(t, dir)
+			l := newLab(t, storage(dir))
 			defer l.close()
 			l.tree.OnChildFailure = rapid.SampledFrom([]engine.FailureAction{engine.Continue, engine.Abort}).Draw(t, "onChildFailure")
 			l.start()
@@ -57,7 +63,7 @@ func (l *lab) randomStep(t *rapid.T) {
 	case "enqueue":
 		l.p.loop.Enqueue(leafRef(kid), engine.Cause{Trigger: engine.TriggerExternal})
 	case "kill":
-		l.killer.kill()
+		l.killer.Crash()
 		l.restart()
 	case "restart":
 		l.restart()
