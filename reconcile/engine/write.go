@@ -86,7 +86,7 @@ func (t *Table) Fold(w Write) error {
 	for _, x := range w.Raised {
 		t.raised = max(t.raised, x.N)
 		if r := t.rows[x.Ref]; r != nil { // a parent may be purged
-			r.outbox = append(r.outbox, Raise{N: x.N, Ref: x.Ref, Cause: x.Cause})
+			r.outbox = append(r.outbox, Raise(x))
 		}
 	}
 	for _, e := range w.Events {

@@ -32,7 +32,7 @@ func Run(t *testing.T, open func(t *testing.T) reconcile.Store) {
 		{"children come in order and with their parent", loadsTree},
 		{"a child of another parent is refused and nothing is written", ownership},
 		{"raised triggers stay until they are acknowledged", outbox},
-		{"a report reaches the parent, which is told when it changes", reports},
+		{"a report reaches the parent, which has a turn when it changes", reports},
 		{"history is trimmed but keeps the last of each phase", trims},
 		{"a kind without history only announces", noHistory},
 		{"purge removes what was retired long ago", purges},
