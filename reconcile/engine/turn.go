@@ -132,8 +132,8 @@ type turn struct {
 // are done with.
 func (t *turn) report() {
 	rec, row := t.rec, &t.rec.Row
-	if row.state.Handled < t.d.handled {
-		row.state.Handled, rec.Handled, rec.Write = t.d.handled, t.d.handled, true
+	if n := t.handled(); row.state.Handled < n {
+		row.state.Handled, rec.Handled, rec.Write = n, n, true
 	}
 	if row.state.Report == t.d.report {
 		return
@@ -142,6 +142,15 @@ func (t *turn) report() {
 	if !row.Parent.IsZero() {
 		rec.Raises = append(rec.Raises, Raise{Ref: row.Parent, Cause: Cause{TriggerChild, row.Ref.String() + " reports"}})
 	}
+}
+
+// handled is what the decision says, of the events that it was made from: others may have come.
+func (t *turn) handled() int64 {
+	events := t.in.Snap.Events
+	if len(events) == 0 {
+		return 0
+	}
+	return min(t.d.handled, events[len(events)-1].N)
 }
 
 func (t *turn) converged() {
