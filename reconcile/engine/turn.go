@@ -173,6 +173,7 @@ func (t *turn) converged() {
 	case phase == Converged:
 		why = t.d.reason
 	}
+	row.state.KnownGen = 0 // a failure after this is news, also in the same generation
 	if row.Attempts != 0 || row.state.Action != "" || row.state.GivenUp || row.state.RetryAt != 0 || row.state.Steps != 0 {
 		episode := row.state.EpisodeAt
 		row.fresh(in.now())
