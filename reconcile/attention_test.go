@@ -71,3 +71,25 @@ func TestAttention(t *testing.T) {
 		l.WantPhase(leafRef("a"), engine.Orphaned)
 	})
 }
+
+// TestARetriedChildIsNotBoundByWhatItMissed: though its parent says each time what it was bound by.
+func TestARetriedChildIsNotBoundByWhatItMissed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		end := time.Now().Add(time.Minute)
+		parent := func(v engine.View[leaf, int]) engine.Decision {
+			return asDesired(v).With(engine.Upsert(leafRef("a"), leaf{"x"}).WithConvergeBy(end))
+		}
+		l := reconciletest.NewLoop(t, reconcile.Of("leaf", leaves{w}, leafPolicy), oddKind(engine.Policy{Resync: 10 * time.Second}, parent))
+		w.breakLeaf("a", failsForEver)
+		l.Apply(engine.Upsert(oddRef, leaf{}))
+		l.Advance(5 * time.Minute)
+		l.WantPhase(leafRef("a"), engine.Failed)
+		w.heal()
+		w.breakLeaf("a", hangs, hangs) // while its parent has turns
+		l.Apply(engine.Retry(leafRef("a")))
+		l.Advance(5 * time.Minute)
+		l.WantPhase(leafRef("a"), engine.Converged)
+		l.WantPhase(oddRef, engine.Converged)
+	})
+}

@@ -115,13 +115,17 @@ func (in *Input) deleteBy() instant {
 }
 
 // convergeBy is when the generation has failed unless it converged before; 0 if
-// nothing is due. A life after the first has no such end.
+// nothing is due. A life after the first has no such end, nor is a retry bound by
+// what had passed when it began: a parent says it again with each decision.
 func (in *Input) convergeBy() instant {
 	row := &in.Snap.Row
 	if row.Delete || row.state.GivenUp || row.state.Lives > 0 || row.ConvergedGen == row.Generation {
 		return 0
 	}
-	return row.state.ConvergeBy
+	if by := row.state.ConvergeBy; by > row.state.EpisodeAt || row.state.EpisodeAt <= row.state.SetAt {
+		return by
+	}
+	return 0
 }
 
 func (in *Input) reviveAt() instant {

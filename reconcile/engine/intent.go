@@ -157,7 +157,6 @@ func applyRetry(cur *Row, ref Ref, now instant, cause Cause) (Row, Change, error
 		to, r.state.SetAt, r.state.DeleteBy = Deleting, now, 0
 	}
 	r.fresh(now)
-	r.state.ConvergeBy = 0 // a retry is not bound by what was missed
 	r.state.EscalatedGen, r.state.AckedGen, r.state.KnownGen = 0, 0, 0
 	t := r.move(to, NewReason(CodeRetryRequested, ""), now)
 	t.Causes, t.CauseCount = []Cause{cause}, 1
