@@ -27,13 +27,13 @@ func (r *run) act(ctx context.Context, k kind, begun engine.Record, a engine.Act
 		r.l.stats.actErrors.Add(1)
 		r.logPanic(err)
 	}
-	if superseded {
-		r.l.stats.superseded.Add(1)
-		return result{}, false, ErrConflict
-	}
 	in.Now = r.l.cfg.now()
 	if m := r.l.cfg.metrics; m != nil {
 		m.Act(r.ref.Kind, a.ActionName(), in.Now.Sub(began), err)
+	}
+	if superseded {
+		r.l.stats.superseded.Add(1)
+		return result{}, false, ErrConflict
 	}
 	out := classify(err, engine.CodeActFailed)
 	switch {
