@@ -137,8 +137,8 @@ func (r *run) observeAndDecide(ctx context.Context, k kind, in engine.Input) (re
 	rec := engine.AfterDecide(in, d, r.askRepairGate(ctx, in, d))
 	err = r.commit(ctx, in, rec)
 	if owned, ok := errors.AsType[*engine.OwnerError](err); ok {
-		d = engine.Fail(engine.NewReason(engine.CodeChildConflict, owned.Error()))
-		rec = engine.AfterDecide(in, d, nil)
+		refused := engine.Fail(engine.NewReason(engine.CodeChildConflict, owned.Error()))
+		rec = engine.AfterDecide(in, refused, nil)
 		err = r.commit(ctx, in, rec)
 	}
 	if err != nil {
