@@ -67,7 +67,21 @@ type lab struct {
 	tree   engine.Policy
 	leaf   engine.Policy
 	killer *reconciletest.Crasher
+	note   func(engine.Ref, engine.Decision) // of every decision
+	first  func(*reconcile.Controller)       // before a process runs
 	p      *process
+}
+
+// noting is a reconciler whose decisions are noted.
+type noting[D, O any] struct {
+	reconcile.Reconciler[D, O]
+	note func(engine.Ref, engine.Decision)
+}
+
+func (n noting[D, O]) Decide(v engine.View[D, O]) engine.Decision {
+	d := n.Reconciler.Decide(v)
+	n.note(v.Resource.Ref, d)
+	return d
 }
 
 // process is one life of a controller.
@@ -80,7 +94,10 @@ type process struct {
 }
 
 func newLab(t testkit.T, in kept) *lab {
-	return &lab{t: t, kept: in, w: newWorld(), tree: treePolicy, leaf: leafPolicy, killer: reconciletest.NewCrasher(-1)}
+	return &lab{
+		t: t, kept: in, w: newWorld(), tree: treePolicy, leaf: leafPolicy, killer: reconciletest.NewCrasher(-1),
+		note: func(engine.Ref, engine.Decision) {}, first: func(*reconcile.Controller) {},
+	}
 }
 
 func (l *lab) check(err error) {
@@ -127,8 +144,9 @@ func (l *lab) start() {
 	l.w.hook = l.killer.Point
 	opts := append([]reconcile.Option{reconcile.WithPurityChecks(), reconcile.WithWorkers(4)}, l.opts...)
 	p.loop = reconcile.New(l.killer.Store(p.store), opts...)
-	l.check(reconcile.Register(p.loop, "leaf", leaves{l.w}, l.leaf))
-	l.check(reconcile.Register(p.loop, "tree", trees{l.w}, l.tree))
+	l.check(reconcile.Register(p.loop, "leaf", noting[leaf, leafSeen]{leaves{l.w}, l.note}, l.leaf))
+	l.check(reconcile.Register(p.loop, "tree", noting[tree, struct{}]{trees{l.w}, l.note}, l.tree))
+	l.first(p.loop)
 	go func() { p.done <- p.loop.Run(ctx) }()
 	l.p = p
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
@@ -14,7 +15,7 @@ type Step struct {
 	Ref      engine.Ref      `json:"ref"`
 	Delete   bool            `json:"delete,omitempty"`
 	Changed  bool            `json:"changed,omitempty"` // the intent changes what is desired of it
-	Decision string          `json:"decision"`          // its name; "delete children" while there are some
+	Decision string          `json:"decision"`          // its name; "delete children" while there are some, "none" where nothing more is decided
 	Action   string          `json:"action,omitempty"`
 	Input    json.RawMessage `json:"input,omitempty"` // of the action
 	Reason   engine.Reason   `json:"reason"`
@@ -69,12 +70,18 @@ func (p *planner) plan(ctx context.Context, snap engine.Snapshot, changed bool) 
 	p.seen[row.Ref] = true
 	causes := engine.CausesOf(engine.Cause{Trigger: engine.TriggerOperator})
 	in := engine.Input{Snap: &snap, Policy: k.policy(), Causes: &causes, Now: p.l.cfg.now()}
+	before, goesOn, err := beforeObserve(in)
 	s := Step{Ref: row.Ref, Delete: row.Delete, Changed: changed}
-	before, step := engine.BeforeObserve(in)
-	if step != engine.Proceed && len(before.Intents) > 0 {
-		s.Decision, s.Reason = "delete children", before.Row.Reason
+	switch {
+	case err != nil:
+		return fmt.Errorf("plan %s: %w", row.Ref, err)
+	case !goesOn:
+		s.Decision, s.Reason = "none", row.Reason
+		if live(snap.Children) {
+			s.Decision = "delete children"
+		}
 		p.steps = append(p.steps, s)
-		return p.children(ctx, &before.Row, before.Intents)
+		return p.children(ctx, row, before.Intents)
 	}
 	octx, cancel := context.WithTimeout(ctx, k.policy().ObserveTimeout)
 	observed, err := k.observe(octx, in, true, p.l.cfg.now)
@@ -96,7 +103,47 @@ func (p *planner) plan(ctx context.Context, snap engine.Snapshot, changed bool) 
 		}
 	}
 	p.steps = append(p.steps, s)
+	if row.Delete || row.GivenUp() { // its turn leaves the children alone
+		return nil
+	}
 	return p.children(ctx, row, d.Children())
+}
+
+// beforeObserve brings the snapshot to where its turn observes, and reports whether it does. The
+// record is the last one that the turn would commit before.
+func beforeObserve(in engine.Input) (rec engine.Record, goesOn bool, err error) {
+	for {
+		rec, step := engine.BeforeObserve(in)
+		if step == engine.Proceed {
+			return rec, true, nil
+		}
+		rows, _, err := engine.Expand(rec, func(ref engine.Ref) (*engine.Row, error) {
+			for _, c := range in.Snap.Children {
+				if c.Ref == ref {
+					return &c, nil
+				}
+			}
+			return nil, nil
+		})
+		if err != nil {
+			return rec, false, err
+		}
+		in.Snap.Row = rec.Row
+		if step == engine.Stop {
+			return rec, false, nil
+		}
+		for _, row := range rows {
+			for i := range in.Snap.Children {
+				if in.Snap.Children[i].Ref == row.Ref {
+					in.Snap.Children[i] = row
+				}
+			}
+		}
+	}
+}
+
+func live(children []engine.Row) bool {
+	return slices.ContainsFunc(children, func(c engine.Row) bool { return !c.Phase.Terminal() })
 }
 
 func (p *planner) children(ctx context.Context, parent *engine.Row, intents []engine.Intent) error {
