@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -17,8 +18,9 @@ func (e *NotConvergedError) Error() string {
 }
 
 // WaitConverged waits until each of refs has converged (or is Degraded, as its reconciler
-// accepted) in the generation that it has now or a later one; a resource that is to be deleted, until it is gone. Without refs it
-// waits for all there are: a low watermark. It fails with ErrNotFound, with a
+// accepted) in the generation that it has now or a later one; a resource that is to be
+// deleted, until it is gone. Without refs it waits for all there are: a low watermark. It
+// fails with ErrNotFound if there is none of a ref when it begins, with a
 // *NotConvergedError of the first resource that came to rest otherwise, or when ctx or the
 // controller ends.
 func (l *Controller) WaitConverged(ctx context.Context, refs ...engine.Ref) error {
@@ -53,10 +55,11 @@ func (l *Controller) waitFor(ctx context.Context, ref engine.Ref, generation int
 	for {
 		changed := l.commits.next()
 		row, err := l.store.Get(ctx, ref)
-		if err != nil {
-			return fmt.Errorf("wait for %s: %w", ref, err)
-		}
 		switch {
+		case errors.Is(err, ErrNotFound): // it was deleted, and purged meanwhile
+			return nil
+		case err != nil:
+			return fmt.Errorf("wait for %s: %w", ref, err)
 		case row.Phase == engine.Deleted,
 			row.ConvergedGen >= generation && (row.Phase == engine.Converged || row.Phase == engine.Degraded):
 			return nil

@@ -11,6 +11,7 @@ import (
 	"github.com/steadyfleet/steady/reconcile"
 	"github.com/steadyfleet/steady/reconcile/engine"
 	"github.com/steadyfleet/steady/reconcile/reconciletest"
+	"github.com/steadyfleet/steady/reconcile/sqlite"
 )
 
 func TestWaitConverged(t *testing.T) {
@@ -51,7 +52,7 @@ func TestWaitConverged(t *testing.T) {
 		l.Apply(engine.Delete(a))
 		is(wait(time.Minute, a), "")
 		l.WantPhase(a, engine.Deleted)
-		// What is purged while somebody waits for it is gone too.
+		// Who waits for what never comes is not left behind.
 		w.breakLeaf("b", hangs)
 		l.Apply(engine.Upsert(tr, tree{Leaves: []string{"b"}, Content: "new"}))
 		ended := make(chan error, 1)
@@ -66,3 +67,34 @@ func TestWaitConverged(t *testing.T) {
 }
 
 var errPatience = errors.New("patience")
+
+// TestWhatIsPurgedIsGone: a resource may be purged while somebody still waits for another one.
+func TestWhatIsPurgedIsGone(t *testing.T) {
+	gone := engine.Ref{Kind: "odd", ID: "gone"}
+	m := odd{decide: func(v engine.View[leaf, int]) engine.Decision {
+		if v.Resource.Delete {
+			return asDesired(v)
+		}
+		return job(v)
+	}}
+	runOdd(t, m, engine.Policy{}, func(t *testing.T, l *reconcile.Controller, s *sqlite.Store) {
+		for _, in := range []engine.Intent{engine.Upsert(gone, leaf{}), engine.Delete(gone)} {
+			if _, err := l.Apply(t.Context(), in, hand); err != nil {
+				t.Error(err)
+			}
+		}
+		pass(time.Second)
+		ended := make(chan error, 1)
+		go func() { ended <- l.WaitConverged(t.Context(), oddRef, gone) }()
+		synctest.Wait()
+		if n, err := s.Purge(t.Context(), "odd", time.Now()); n != 1 || err != nil {
+			t.Errorf("purged %d, %v", n, err)
+		}
+		if err := l.Deliver(t.Context(), oddRef, ask("1", "result", "")); err != nil {
+			t.Error(err)
+		}
+		if err := <-ended; err != nil {
+			t.Errorf("waited: %v", err)
+		}
+	})
+}
