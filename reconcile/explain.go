@@ -44,6 +44,11 @@ func (l *Controller) Get(ctx context.Context, ref engine.Ref) (engine.Row, error
 	return l.store.Get(ctx, ref)
 }
 
+// List reads the rows that f selects, ordered by kind and id.
+func (l *Controller) List(ctx context.Context, f Filter) ([]engine.Row, error) {
+	return l.store.List(ctx, f)
+}
+
 // Attention lists the resources that need a person and that nobody acknowledged: orphans, and
 // roots that failed. Retry, a new desired state or Acknowledge takes one off the list.
 func (l *Controller) Attention(ctx context.Context) ([]engine.Row, error) {

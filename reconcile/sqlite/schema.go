@@ -63,6 +63,17 @@ func Forget(ctx context.Context, tx *sql.Tx) error {
 	return nil
 }
 
+// Open makes a store and brings its tables up to date in a transaction of its own. An owner
+// with tables of its own calls New, and Migrate inside its migration. db needs its driver's
+// settings of Store.
+func Open(ctx context.Context, db *sql.DB, opts ...Option) (*Store, error) {
+	s := New(db, opts...)
+	if err := s.inTx(ctx, func(tx *sql.Tx) error { return s.Migrate(ctx, tx) }); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
 // Migrate creates or upgrades the tables, inside the owner's transaction. It
 // refuses a schema newer than this code.
 func (s *Store) Migrate(ctx context.Context, tx *sql.Tx) error {

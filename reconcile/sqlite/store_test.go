@@ -64,6 +64,20 @@ var (
 	cause = engine.Cause{Trigger: engine.TriggerOperator}
 )
 
+func TestOpenMigratesOnce(t *testing.T) {
+	db := openDB(t, filepath.Join(t.TempDir(), "test.db"))
+	s := testkit.Value(sqlite.Open(t.Context(), db))(t)
+	testkit.Value(s.Apply(t.Context(), engine.Upsert(ref, 1), time.UnixMilli(10), cause))(t)
+	again := testkit.Value(sqlite.Open(t.Context(), db))(t)
+	if row, err := again.Get(t.Context(), ref); err != nil || row.Generation != 1 {
+		t.Fatalf("%+v, %v", row, err)
+	}
+	testkit.Value(db.Exec("INSERT INTO reconcile_schema (version) VALUES (1000)"))(t)
+	if _, err := sqlite.Open(t.Context(), db); err == nil || !strings.Contains(err.Error(), "run a newer one") {
+		t.Fatalf("opened a schema of the future: %v", err)
+	}
+}
+
 func TestApplyTxFollowsTheOwnersTransaction(t *testing.T) {
 	var heard []string
 	s, db := open(t, sqlite.WithOnTransition(func(ctx context.Context, tx *sql.Tx, tr engine.Transition) error {
