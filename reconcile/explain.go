@@ -12,12 +12,13 @@ import (
 // Explanation is all that is known of one resource: what is desired, where it stands and why,
 // what comes next, and what led there.
 type Explanation struct {
-	Row      engine.Row          `json:"row"`
-	Next     time.Time           `json:"next,omitzero"` // the earliest next attempt
-	Last     LastTurn            `json:"last"`
-	Children []engine.Child      `json:"children,omitempty"`
-	Events   []engine.Event      `json:"events,omitempty"`  // not handled yet
-	History  []engine.Transition `json:"history,omitempty"` // the newest ten
+	Row         engine.Row          `json:"row"`
+	Next        time.Time           `json:"next,omitzero"`        // the earliest next attempt
+	MaxAttempts int                 `json:"maxAttempts,omitzero"` // of the kind's policy: as many may fail
+	Last        LastTurn            `json:"last"`
+	Children    []engine.Child      `json:"children,omitempty"`
+	Events      []engine.Event      `json:"events,omitempty"`  // not handled yet
+	History     []engine.Transition `json:"history,omitempty"` // the newest ten
 }
 
 // explained is how many transitions an Explanation has.
@@ -34,6 +35,9 @@ func (l *Controller) Explain(ctx context.Context, ref engine.Ref) (Explanation, 
 		if snap.Children[i].Phase != engine.Deleted {
 			e.Children = append(e.Children, snap.Children[i].ChildView())
 		}
+	}
+	if k := l.kinds[ref.Kind]; k != nil {
+		e.MaxAttempts = k.policy().Retry.Max
 	}
 	e.History, err = l.store.History(ctx, ref, max(0, snap.Row.Transitions-explained), explained)
 	return e, err
@@ -83,7 +87,7 @@ func (e Explanation) String() string {
 		line("decided", "%s at %s, asked for by %s", e.Last.Decision, e.Last.At.Format(time.RFC3339), causesText(e.Last.Causes))
 	}
 	if row.Attempts > 0 {
-		line("attempts", "%d", row.Attempts)
+		line("attempts", "%d of %d", row.Attempts, e.MaxAttempts)
 	}
 	if !e.Next.IsZero() {
 		line("next", "%s at the earliest", e.Next.Format(time.RFC3339))
@@ -95,16 +99,17 @@ func (e Explanation) String() string {
 		line("event", "%s %s from %s at %s", ev.Type, ev.ID, ev.Source, ev.At.Format(time.RFC3339))
 	}
 	for _, t := range e.History {
-		line("history", "%s %s: %s%s", t.At.Format(time.RFC3339), t.To, t.Reason.Text(), errorText(t.Error))
+		line("history", "%s %s: %s%s", t.At.Format(time.RFC3339), t.To, t.Reason.Text(), errorText(t))
 	}
 	return b.String()
 }
 
-func errorText(s string) string {
-	if s == "" {
+// errorText is the error of a transition where its reason does not have it already.
+func errorText(t engine.Transition) string {
+	if t.Error == "" || strings.Contains(t.Reason.Message, t.Error) {
 		return ""
 	}
-	return " (" + s + ")"
+	return " (" + t.Error + ")"
 }
 
 func causesText(cs []engine.Cause) string {
