@@ -35,7 +35,7 @@
 //		return nil
 //	}
 //
-//	c := reconcile.New(sqlite.New(db))
+//	c := reconcile.New(store) // of sqlite.Open
 //	err := reconcile.Register(c, "lamp", lamps{map[string]bool{}}, engine.Policy{})
 //	_, err = c.Apply(ctx, engine.Upsert(engine.Ref{Kind: "lamp", ID: "desk"}, lamp{On: true}),
 //		engine.Cause{Trigger: engine.TriggerOperator})
