@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -67,19 +66,6 @@ func (l *lab) until(ref reconcile.Ref, to reconcile.Phase) reconcile.Transition 
 	}
 }
 
-// inOrder fails unless the moves were seen in that order.
-func (l *lab) inOrder(moves ...string) {
-	l.Helper()
-	rest := l.seen
-	for _, m := range moves {
-		i := slices.Index(rest, m)
-		if i < 0 {
-			l.Fatalf("%q is not in its place in %q", m, l.seen)
-		}
-		rest = rest[i+1:]
-	}
-}
-
 func TestServersComeUpInOrderAndGoInTheReverse(t *testing.T) {
 	l := start(t)
 	l.apply(reconcile.Upsert(shop, stack{[]declared{{"db", free, false}, {"app", free, false}, {"metrics", "192.0.2.1:1", true}, {"web", free, false}}}))
@@ -95,8 +81,12 @@ func TestServersComeUpInOrderAndGoInTheReverse(t *testing.T) {
 	}
 	l.apply(reconcile.Delete(shop))
 	l.until(shop, reconcile.Deleted)
-	l.inOrder("shop/db converged", "shop/app acting", "shop/app converged", "shop/metrics failed", "shop/web converged",
-		"shop/web deleted", "shop/app deleted", "shop/db deleted", "shop deleted")
+	l.world.mu.Lock()
+	got := strings.Join(l.world.acts, ", ")
+	l.world.mu.Unlock()
+	if got != "listen db, listen app, listen web, close web, close app, close db" {
+		t.Fatal(got)
+	}
 	if got := ask(address); !strings.Contains(got, "refused") {
 		t.Fatal(got)
 	}

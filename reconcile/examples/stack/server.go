@@ -28,7 +28,8 @@ func (a action) ActionName() string { return string(a) }
 type servers struct {
 	mu    sync.Mutex
 	open  map[reconcile.Ref]running
-	stuck bool // none of them can be closed
+	stuck bool     // none of them can be closed
+	acts  []string // that worked, in order
 }
 
 type running struct {
@@ -65,6 +66,7 @@ func (s *servers) Act(_ context.Context, r reconcile.Resource[server], a reconci
 		return errors.New("it does not close")
 	case a == action("close") && up:
 		delete(s.open, r.Ref)
+		s.acts = append(s.acts, "close "+r.Desired.Name)
 		return is.http.Close()
 	case a == action("listen") && !up:
 		l, err := net.Listen("tcp", r.Desired.Listen)
@@ -73,6 +75,7 @@ func (s *servers) Act(_ context.Context, r reconcile.Resource[server], a reconci
 		}
 		h := &http.Server{Handler: r.Desired, ReadHeaderTimeout: time.Second}
 		s.open[r.Ref] = running{r.Desired, l.Addr().String(), h}
+		s.acts = append(s.acts, "listen "+r.Desired.Name)
 		go func() { _ = h.Serve(l) }() // it ends with Close
 	}
 	return nil
