@@ -100,6 +100,7 @@ func background(ctx context.Context, run func(context.Context)) (stop func()) {
 // error when the log cannot be appended to any more: the process must end then.
 // It may be called once.
 func (c *Control) Run(ctx context.Context) error {
+	defer background(ctx, c.runSessions)() // what they ask the reducer ends with it
 	defer close(c.stopped)
 	defer c.stop(streams.ErrStopping)
 	defer background(ctx, c.watchSources)()
@@ -107,7 +108,6 @@ func (c *Control) Run(ctx context.Context) error {
 	defer background(ctx, c.watchLog)()
 	defer background(ctx, c.watchStore)()
 	defer background(ctx, c.dropGone)()
-	defer background(ctx, c.runSessions)()
 	defer c.past.unused.Stop()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
