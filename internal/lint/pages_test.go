@@ -14,6 +14,7 @@ func TestEveryThreatAndFaultIsCovered(t *testing.T) {
 	report(t, Matrix("docs/faults.md", tr.read(t, "docs/faults.md"), "F", 36))
 	report(t, Matrix("docs/nodes-traps.md", tr.read(t, "docs/nodes-traps.md"), "N", 31))
 	report(t, Matrix("docs/nodes-sentences.md", tr.read(t, "docs/nodes-sentences.md"), "Q", 34))
+	report(t, Matrix("docs/framework-sentences.md", tr.read(t, "docs/framework-sentences.md"), "F", 26))
 }
 
 func TestDecisionsAreListed(t *testing.T) {

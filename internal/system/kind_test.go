@@ -221,7 +221,7 @@ func TestKindFromOutsideIsHeldToTheBounds(t *testing.T) {
 		t.Errorf("admitted %s, refused %+v", ids, got.Refused)
 	}
 	target := &managed.Target{Host: "h", Declared: true, Delegation: in.Delegation}
-	_, err := managed.Check(target, managed.Input{Kind: "bell", Name: "loud", Spec: json.RawMessage(`{"tone":2000}`)})
+	_, err := managed.Check(target, managed.Input{Kind: "bell", Name: "loud", Spec: json.RawMessage(`{"tone":2000}`)}, spec.Operators)
 	if err == nil || !strings.Contains(err.Error(), "at most 1000") {
 		t.Errorf("the server takes what the host refuses: %v", err)
 	}
