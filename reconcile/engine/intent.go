@@ -95,6 +95,9 @@ func applyUpsert(cur *Row, parent Ref, in Intent, now instant, cause Cause) (Row
 			return write(r, nil)
 		}
 	}
+	if r.Phase.Terminal() {
+		r.state.Report = "" // of the life before
+	}
 	r.Parent, r.Desired, r.Delete = parent, in.Desired, false
 	r.limit(in)
 	r.Generation++

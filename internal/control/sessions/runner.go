@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
@@ -39,7 +38,6 @@ type Runner struct {
 	now    func() time.Time
 	client *http.Client
 	loop   *reconcile.Controller
-	some   atomic.Bool // there is a session
 
 	mu   sync.Mutex
 	used map[digest.Digest]used // by bundle
@@ -79,15 +77,18 @@ func (r *Runner) Committed(s *server.State, entries []event.Entry) {
 	if len(s.Booked) == 0 {
 		return
 	}
-	seen := map[string]bool{}
+	news := map[string]string{}
 	for i := range entries {
-		host := entries[i].Host()
-		if host == "" || seen[host] {
-			continue
+		if host := entries[i].Host(); host != "" && news[host] == "" {
+			news[host] = entries[i].Type
 		}
-		seen[host] = true
-		for _, ref := range s.Booked.On(host) {
-			r.loop.Enqueue(ref, engine.Cause{Trigger: engine.TriggerExternal, ID: entries[i].Type})
+	}
+	if len(news) == 0 {
+		return
+	}
+	for ref, b := range s.Booked { // order-free: the queue orders
+		if why := news[b.Host]; why != "" {
+			r.loop.Enqueue(ref, engine.Cause{Trigger: engine.TriggerExternal, ID: why})
 		}
 	}
 }

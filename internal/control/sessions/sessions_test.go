@@ -98,6 +98,14 @@ func TestHostThatIsOffCleansUpWhenItReturns(t *testing.T) {
 			t.Fatalf("still %v", rows)
 		}
 		w.online("a", true)
+		pass(time.Minute)
+		w.check(w.runner.Reconcile(context.Background(), "lab", "ann"))
+		pass(time.Minute)
+		w.want("lab", session.Retired)
+		create(w, "lab", session.Spec{Timeslot: slot(), Parts: []session.Part{{Name: "p", Pods: []session.Pod{pod("p", 1)}}}})
+		pass(time.Minute)
+		w.check(w.runner.Stop(context.Background(), "lab", "ann"))
+		pass(time.Minute)
 		create(w, "next", session.Spec{Timeslot: slot(), Parts: []session.Part{{Name: "p", Pods: []session.Pod{pod("p", 2)}}}})
 		pass(20 * time.Minute)
 		w.want("next", session.Running)
@@ -235,6 +243,17 @@ func TestPhaseAwaitsItsEvent(t *testing.T) {
 			t.Fatalf("%+v after %v\n%s", j, calls, w.story("lab"))
 		}
 		w.want("lab", session.Running)
+		// The next session of the name has a life of its own.
+		w.check(w.runner.Stop(context.Background(), "lab", "ann"))
+		pass(time.Minute)
+		w.want("lab", session.Retired)
+		create(w, "lab", session.Spec{Timeslot: slot(), Parts: []session.Part{{Name: "p", Pods: []session.Pod{pod("p", 0)}, Phases: []session.Phase{
+			{Name: "grade", Job: &session.Call{URL: "http://lms.example/grade"}, Await: "graded", Timeout: 30 * time.Minute},
+		}}}})
+		pass(5 * time.Minute)
+		if j := w.status("lab").Parts[0].Phases[0]; j.State != session.PhaseRunning || len(calls) != 5 {
+			t.Fatalf("%+v after %v\n%s", j, calls, w.story("lab"))
+		}
 	})
 }
 

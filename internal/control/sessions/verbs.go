@@ -181,20 +181,29 @@ func (r *Runner) Stop(ctx context.Context, name, actor string) error {
 	return err
 }
 
-// Reconcile has everything of a session looked at now.
+// Reconcile has everything of a session looked at now, orphans too: a host may have returned.
 func (r *Runner) Reconcile(ctx context.Context, name, actor string) error {
-	var refs []engine.Ref
+	var refs, orphans []engine.Ref
 	if err := r.srv.ViewState(ctx, func(s *server.State) {
 		for _, row := range s.Rows.List(engine.Filter{}) {
-			if session.Of(row.Ref) == name {
+			switch {
+			case session.Of(row.Ref) != name:
+			case row.Phase == engine.Orphaned:
+				orphans = append(orphans, row.Ref)
+			default:
 				refs = append(refs, row.Ref)
 			}
 		}
 	}); err != nil {
 		return err
 	}
-	if len(refs) == 0 {
+	if len(refs)+len(orphans) == 0 {
 		return unknown(name)
+	}
+	for _, ref := range orphans {
+		if _, err := r.loop.Apply(ctx, engine.Retry(ref), by(actor)); err != nil {
+			return err
+		}
 	}
 	for _, ref := range refs {
 		r.loop.Enqueue(ref, by(actor))

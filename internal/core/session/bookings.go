@@ -50,15 +50,3 @@ func (b Bookings) Fits(ref engine.Ref, want *PodReport, capacity place.Resources
 	}
 	return want.Resources.Add(place.Peak(want.Host, b.Others(ref), want.Slot)).Fits(capacity)
 }
-
-// On lists the pods that have a host, in order.
-func (b Bookings) On(host string) []engine.Ref {
-	var out []engine.Ref
-	for ref, r := range b { // order-free: sorted below
-		if r.Host == host {
-			out = append(out, ref)
-		}
-	}
-	slices.SortFunc(out, engine.Ref.Compare)
-	return out
-}

@@ -60,7 +60,7 @@ const maxResult = 8 << 10
 func DecidePhase(v engine.View[Phase, NeedsNothing]) engine.Decision {
 	ph := &v.Resource.Desired
 	if v.Resource.Delete {
-		return engine.IsConverged(engine.NewReason(codeGone, ""))
+		return gone(v.Events)
 	}
 	var began time.Time
 	calls, tries := 0, 0 // ever, and since it was asked to begin anew

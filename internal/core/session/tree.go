@@ -72,7 +72,7 @@ func Intent(name string, s *Spec) engine.Intent {
 // Decide is the decision on a session: its parts in the declared order, each once its gates open.
 func Decide(v engine.View[Spec, NeedsNothing]) engine.Decision {
 	if v.Resource.Delete {
-		return engine.IsConverged(engine.NewReason(codeGone, ""))
+		return gone(v.Events)
 	}
 	s := &v.Resource.Desired
 	parts := childrenOf(v.Children)
@@ -109,6 +109,15 @@ func Decide(v engine.View[Spec, NeedsNothing]) engine.Decision {
 		d = engine.WaitUntil(next, *closed)
 	}
 	return d.With(intents...).WithVerdicts(verdicts(v.Children, orContinue(s.OnFailure))...)
+}
+
+// gone decides that nothing is left. Events of this life are none of the next one of its name.
+func gone(events []engine.Event) engine.Decision {
+	d := engine.IsConverged(engine.NewReason(codeGone, ""))
+	if n := len(events); n > 0 {
+		d = d.WithHandled(events[n-1].N)
+	}
+	return d
 }
 
 func (s *Spec) has(ref engine.Ref) bool {
