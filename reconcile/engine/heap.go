@@ -26,6 +26,9 @@ func (h *slots) pop() *item {
 	last := old[n]
 	old[n] = slot{}
 	*h = old[:n]
+	if cap(old) > 1024 && n < cap(old)/4 {
+		*h = append(make(slots, 0, 2*n), old[:n]...)
+	}
 	if n > 0 {
 		h.down(0, last)
 	}
