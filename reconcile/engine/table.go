@@ -220,15 +220,18 @@ func (t *Table) List(f Filter) []Row {
 
 // Open lists every row that is not terminal, in the order of creation, and the outbox.
 func (t *Table) Open() (out Opened) {
-	created := map[Ref]int64{}
-	for ref, r := range t.rows {
-		created[ref] = r.row.Created
+	open := make([]*kept, 0, len(t.rows))
+	for _, r := range t.rows { // order-free: sorted below
 		if !r.row.Phase.Terminal() {
-			out.Refs = append(out.Refs, OpenRef{Ref: ref, Acting: r.row.Phase == Acting})
+			open = append(open, r)
 		}
 		out.Raised = append(out.Raised, r.outbox...)
 	}
-	slices.SortFunc(out.Refs, func(a, b OpenRef) int { return cmp.Compare(created[a.Ref], created[b.Ref]) })
+	slices.SortFunc(open, func(a, b *kept) int { return cmp.Compare(a.row.Created, b.row.Created) })
+	out.Refs = make([]OpenRef, len(open))
+	for i, r := range open {
+		out.Refs[i] = OpenRef{Ref: r.row.Ref, Acting: r.row.Phase == Acting}
+	}
 	slices.SortFunc(out.Raised, func(a, b Raise) int { return cmp.Compare(a.N, b.N) })
 	return out
 }
