@@ -44,7 +44,7 @@ func (r *run) act(ctx context.Context, k kind, begun engine.Record, a engine.Act
 	}
 	out.Duration = in.Now.Sub(began)
 	rec := engine.AfterAct(in, out)
-	if err := r.commit(ctx, in, rec); err != nil {
+	if err := r.commit(in, rec); err != nil {
 		return result{}, false, err
 	}
 	return r.result(k, rec), false, nil
@@ -67,7 +67,7 @@ func (r *run) perform(ctx context.Context, k kind, in engine.Input, dueBy time.T
 		case err := <-done:
 			return named(tctx, err), superseded
 		case <-r.woken:
-			row, err := r.l.store.Get(context.WithoutCancel(ctx), r.ref)
+			row, err := r.l.store.Get(r.lasting, r.ref)
 			if err == nil && row.Generation != in.Snap.Row.Generation {
 				superseded = true
 				cancel(ErrSuperseded)

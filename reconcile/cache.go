@@ -16,7 +16,7 @@ type snapshotCache struct {
 	writes atomic.Uint64 // rises after each write and with each request
 
 	mu   sync.Mutex
-	rows map[engine.Ref]cachedSnapshot
+	rows map[engine.Ref]*cachedSnapshot
 }
 
 type cachedSnapshot struct {
@@ -27,18 +27,22 @@ type cachedSnapshot struct {
 // invalidate ends what was kept.
 func (c *snapshotCache) invalidate() { c.writes.Add(1) }
 
-// get returns what was kept at this count of writes.
-func (c *snapshotCache) get(ref engine.Ref, writes uint64) (engine.Snapshot, bool) {
+// get gives what was kept at this count of writes.
+func (c *snapshotCache) get(ref engine.Ref, writes uint64, snap *engine.Snapshot) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	r, ok := c.rows[ref]
-	return r.snap, ok && r.writes == writes
+	if !ok || r.writes != writes {
+		return false
+	}
+	*snap = r.snap
+	return true
 }
 
 // keep takes what was read after writes was.
-func (c *snapshotCache) keep(ref engine.Ref, writes uint64, s engine.Snapshot) {
+func (c *snapshotCache) keep(ref engine.Ref, writes uint64, s *engine.Snapshot) {
 	c.mu.Lock()
-	c.rows[ref] = cachedSnapshot{writes, s}
+	c.rows[ref] = &cachedSnapshot{writes, *s}
 	c.mu.Unlock()
 }
 

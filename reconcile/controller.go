@@ -20,10 +20,11 @@ type Controller struct {
 	names []string // of the kinds, as registered
 
 	started atomic.Bool
+	loaded  chan struct{} // closed when the queue has what was open at the start
 	stopped chan struct{}
-	wake    chan struct{} // there is something in the inbox
-	results chan result
-	calls   chan func(*queueOwner)
+	wake    chan struct{} // there is something in the inbox, or earlier due than was
+	busy    atomic.Bool   // all workers are: the next that is free looks into the inbox
+	owner   *queueOwner
 
 	mu    sync.Mutex
 	inbox []request
@@ -46,13 +47,13 @@ type request struct {
 func New(store Store, opts ...Option) *Controller {
 	l := &Controller{
 		store: store, cfg: defaults(), kinds: map[string]kind{},
-		stopped: make(chan struct{}), wake: make(chan struct{}, 1),
-		results: make(chan result), calls: make(chan func(*queueOwner)),
-		last: lastTurns{seen: map[engine.Ref]decidedTurn{}}, cache: snapshotCache{rows: map[engine.Ref]cachedSnapshot{}},
+		loaded: make(chan struct{}), stopped: make(chan struct{}), wake: make(chan struct{}, 1),
+		last: lastTurns{seen: map[engine.Ref]decidedTurn{}}, cache: snapshotCache{rows: map[engine.Ref]*cachedSnapshot{}},
 	}
 	for _, o := range opts {
 		o(&l.cfg)
 	}
+	l.owner = &queueOwner{l: l, queue: engine.NewQueue(), running: map[engine.Ref]*run{}}
 	return l
 }
 
@@ -139,6 +140,13 @@ func (l *Controller) enqueue(requests ...request) {
 	l.mu.Lock()
 	l.inbox = append(l.inbox, requests...)
 	l.mu.Unlock()
+	if !l.busy.Load() {
+		l.poke()
+	}
+}
+
+// poke has Run look at the queue.
+func (l *Controller) poke() {
 	select {
 	case l.wake <- struct{}{}:
 	default:
@@ -158,14 +166,6 @@ func (l *Controller) announce(ts []engine.Transition) {
 	l.commits.tell()
 }
 
-// queueOwner is the goroutine that owns the queue.
-type queueOwner struct {
-	l       *Controller
-	ctx     context.Context // of the turns; cancelled with ErrStopped
-	queue   *engine.Queue
-	running map[engine.Ref]*run
-}
-
 // Run enqueues every open row at the lowest priority (those left in the middle
 // of an act first) and runs until ctx ends; then it cancels running acts with
 // ErrStopped, waits for them, and returns nil. It may be called once.
@@ -179,103 +179,15 @@ func (l *Controller) Run(ctx context.Context) error {
 		return fmt.Errorf("start the reconcile loop: %w", err)
 	}
 	turns, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	o := &queueOwner{l: l, ctx: turns, queue: engine.NewQueue(), running: map[engine.Ref]*run{}}
-	o.enqueue(opened)
+	l.owner.open(turns, opened)
 
 	var keeper sync.WaitGroup
 	keeper.Go(func() { l.collectGarbage(turns) })
-	o.serve(ctx)
+	l.owner.serve(ctx)
 	cancel(ErrStopped)
-	for len(o.running) > 0 {
-		select {
-		case r := <-l.results:
-			delete(o.running, r.ref)
-		case ask := <-l.calls: // a worker's callback may ask
-			ask(o)
-		}
-	}
+	l.owner.workers.Wait()
 	keeper.Wait()
 	return nil
-}
-
-func (o *queueOwner) enqueue(opened Opened) {
-	now := o.l.cfg.now()
-	cause := engine.Cause{Trigger: engine.TriggerStartup}
-	for _, r := range opened.Refs {
-		p := engine.PriorityStartup
-		if r.Acting {
-			p = engine.PriorityInterrupted
-		}
-		o.queue.Add(r.Ref, now, p, cause)
-	}
-	for _, r := range opened.Raised {
-		o.queue.Add(r.Ref, now, r.Cause.Trigger.Priority(), r.Cause)
-	}
-}
-
-// serve is the controller: it hands out due turns while there are free workers, and
-// otherwise waits for requests, results and time.
-func (o *queueOwner) serve(ctx context.Context) {
-	timer := time.NewTimer(time.Hour)
-	defer timer.Stop()
-	for ctx.Err() == nil {
-		o.drain()
-		now := o.l.cfg.now()
-		for len(o.running) < o.l.cfg.workers {
-			it, ok := o.queue.Pop(now)
-			if !ok {
-				break
-			}
-			o.start(it)
-		}
-		var due <-chan time.Time
-		if at, ok := o.queue.Next(); ok && len(o.running) < o.l.cfg.workers {
-			timer.Reset(max(0, at.Sub(now)))
-			due = timer.C
-		}
-		select {
-		case <-ctx.Done():
-		case <-o.l.wake:
-		case <-due:
-		case r := <-o.l.results:
-			o.finish(r)
-		case ask := <-o.l.calls:
-			ask(o)
-		}
-	}
-}
-
-func (o *queueOwner) drain() {
-	o.l.mu.Lock()
-	requests := o.l.inbox
-	o.l.inbox = nil
-	o.l.mu.Unlock()
-	for _, f := range requests {
-		o.queue.Add(f.ref, f.at, f.priority, f.cause)
-		if r, ok := o.running[f.ref]; ok {
-			r.wake()
-		}
-	}
-}
-
-func (o *queueOwner) start(it engine.Item) {
-	r := &run{l: o.l, ref: it.Ref, causes: it.Causes, woken: make(chan struct{}, 1)}
-	o.running[it.Ref] = r
-	if m := o.l.cfg.metrics; m != nil {
-		m.Queue(o.queue.Len(), len(o.running))
-	}
-	go func() { o.l.results <- r.do(o.ctx) }()
-}
-
-func (o *queueOwner) finish(r result) {
-	delete(o.running, r.ref)
-	o.queue.Done(r.ref)
-	for _, c := range r.again.List() {
-		o.queue.Add(r.ref, r.wake, c.Trigger.Priority(), c)
-	}
-	if r.why != 0 {
-		o.queue.Add(r.ref, r.wake, r.why.Priority(), engine.Cause{Trigger: r.why})
-	}
 }
 
 // collectGarbage purges what is long deleted and looks for orphans, at start and

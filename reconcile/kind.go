@@ -19,7 +19,9 @@ type kind interface {
 	policy() *engine.Policy
 	setPolicy(p *engine.Policy)
 	listed() bool // resources are observed together
+	// observe returns a *O, which is used again after release.
 	observe(ctx context.Context, in engine.Input, fresh bool, now func() time.Time) (any, error)
+	release(observed any)
 	decide(in engine.Input, observed any, check bool) (engine.Decision, error)
 	encode(in engine.Input, observed any) (json.RawMessage, error) // the view that decide has
 	act(ctx context.Context, in engine.Input, a engine.Action) error
@@ -32,6 +34,8 @@ type typedKind[D, O any] struct {
 	m   Reconciler[D, O]
 	p   atomic.Pointer[engine.Policy]
 	all *listing[O] // nil if the reconciler cannot list
+
+	seen sync.Pool // of *O
 
 	mu      sync.Mutex
 	decoded map[engine.Ref]decoded[D]
@@ -114,7 +118,7 @@ func (k *typedKind[D, O]) observe(ctx context.Context, in engine.Input, fresh bo
 			return nil, err
 		}
 		if found {
-			return o, nil
+			return k.hold(o), nil
 		}
 	}
 	r, err := k.shared(in)
@@ -129,14 +133,34 @@ func (k *typedKind[D, O]) observe(ctx context.Context, in engine.Input, fresh bo
 	if err == nil && k.all != nil {
 		k.all.observedAlone(r.Ref, r.Generation)
 	}
-	return o, err
+	return k.hold(o), err
+}
+
+// hold keeps what was observed where it need not be allocated anew for each turn.
+func (k *typedKind[D, O]) hold(o O) *O {
+	p, ok := k.seen.Get().(*O)
+	if !ok {
+		p = new(O)
+	}
+	*p = o
+	return p
+}
+
+func (k *typedKind[D, O]) release(observed any) {
+	if p, ok := observed.(*O); ok && p != nil {
+		var none O
+		*p = none
+		k.seen.Put(p)
+	}
 }
 
 // view is what Decide gets.
 func (k *typedKind[D, O]) view(in engine.Input, observed any) (engine.View[D, O], error) {
 	r, err := k.shared(in)
 	v := engine.View[D, O]{Resource: r, Events: in.Snap.Events, Now: in.Now}
-	v.Observed, _ = observed.(O) // a nil interface O stays its zero value
+	if p, ok := observed.(*O); ok {
+		v.Observed = *p
+	}
 	for i := range in.Snap.Children {
 		if c := &in.Snap.Children[i]; c.Phase != engine.Deleted {
 			v.Children = append(v.Children, c.ChildView())

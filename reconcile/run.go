@@ -10,9 +10,11 @@ import (
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
 
-// run is one turn of one resource, on a worker.
+// run is one turn of one resource, on a worker, which takes the next one with it too.
 type run struct {
 	l       *Controller
+	lasting context.Context // the turn's that does not end: what the store does is done
+	snap    engine.Snapshot
 	ref     engine.Ref
 	causes  engine.Causes
 	woken   chan struct{} // somebody asked for ref while it runs
@@ -26,6 +28,15 @@ type result struct {
 	again engine.Causes // take the turn again for these, at wake
 	wake  time.Time
 	why   engine.Trigger // next turn at wake; 0 none
+}
+
+// reset makes it ready for another resource.
+func (r *run) reset() {
+	r.ref, r.causes, r.decided, r.snap = engine.Ref{}, engine.Causes{}, "", engine.Snapshot{}
+	select {
+	case <-r.woken:
+	default:
+	}
 }
 
 // drop forgets all that is kept of a resource that is gone.
@@ -57,7 +68,6 @@ func (r *run) do(ctx context.Context) result {
 	}
 	for {
 		res, again, err := r.step(ctx)
-		now := r.l.cfg.now()
 		switch {
 		case errors.Is(err, ErrNotFound):
 			r.l.stats.unknown.Add(1)
@@ -66,11 +76,11 @@ func (r *run) do(ctx context.Context) result {
 		case errors.Is(err, ErrConflict):
 			r.l.cache.invalidate() // somebody did, and the Enqueue is still to come
 			r.l.stats.conflicts.Add(1)
-			return result{ref: r.ref, again: r.causes, wake: now}
+			return result{ref: r.ref, again: r.causes, wake: r.l.cfg.now()}
 		case err != nil:
 			r.l.storeFailed(err)
 			r.l.cfg.log.Error("record a turn", "ref", r.ref.String(), "error", err)
-			return result{ref: r.ref, again: r.causes, wake: now.Add(storeDelay)}
+			return result{ref: r.ref, again: r.causes, wake: r.l.cfg.now().Add(storeDelay)}
 		case !again:
 			return res
 		}
@@ -79,51 +89,49 @@ func (r *run) do(ctx context.Context) result {
 
 // step loads, does what needs no observation, and else observes and decides.
 func (r *run) step(ctx context.Context) (res result, again bool, err error) {
-	snap, err := r.load(ctx)
-	if err != nil {
+	k := r.l.kinds[r.ref.Kind]
+	if err := r.load(k); err != nil {
 		return res, false, err
 	}
-	k := r.l.kinds[r.ref.Kind]
 	if k == nil {
 		r.l.stats.unknown.Add(1)
 		r.l.cfg.log.Error("no reconciler for this kind; its resources stay as they are", "ref", r.ref.String())
 		return result{ref: r.ref}, false, nil
 	}
-	in := engine.Input{Snap: &snap, Policy: k.policy(), Causes: &r.causes, Now: r.l.cfg.now()}
+	in := engine.Input{Snap: &r.snap, Policy: k.policy(), Causes: &r.causes, Now: r.l.cfg.now()}
 	rec, step := engine.BeforeObserve(in)
 	if step != engine.Proceed {
-		err := r.commit(ctx, in, rec)
+		err := r.commit(in, rec)
 		return r.result(k, rec), step == engine.Again, err
 	}
 	return r.observeAndDecide(ctx, k, in)
 }
 
 // load reads the resource, or takes what was read before if the turn only looks
-// again and nothing was written since.
-func (r *run) load(ctx context.Context) (engine.Snapshot, error) {
+// again and nothing was written since. What no resync will look at is not kept.
+func (r *run) load(k kind) (err error) {
 	q := &r.l.cache
 	writes := q.writes.Load()
-	if !r.mustRead() {
-		if snap, ok := q.get(r.ref, writes); ok {
-			return snap, nil
-		}
+	if !r.mustRead() && q.get(r.ref, writes, &r.snap) {
+		return nil
 	}
-	snap, err := r.l.store.Load(context.WithoutCancel(ctx), r.ref)
-	if err == nil {
-		q.keep(r.ref, writes, snap)
+	r.snap, err = r.l.store.Load(r.lasting, r.ref)
+	if err == nil && k != nil && k.policy().Resync != 0 {
+		q.keep(r.ref, writes, &r.snap)
 	}
-	return snap, err
+	return err
 }
 
 // observeAndDecide observes and decides, and records what follows.
 func (r *run) observeAndDecide(ctx context.Context, k kind, in engine.Input) (result, bool, error) {
-	octx, cancel := context.WithTimeout(ctx, k.policy().ObserveTimeout)
+	octx := withTimeout(ctx, in.Policy.ObserveTimeout)
 	var observed any
 	err := r.l.cfg.trace(octx, "observe", r.ref, func(ctx context.Context) (err error) {
 		observed, err = k.observe(ctx, in, r.mustRead(), r.l.cfg.now)
 		return err
 	})
-	cancel()
+	octx.end()
+	defer func() { k.release(observed) }()
 	var d engine.Decision
 	if err == nil {
 		in.Now = r.l.cfg.now()
@@ -133,13 +141,13 @@ func (r *run) observeAndDecide(ctx context.Context, k kind, in engine.Input) (re
 		return r.observeFailed(ctx, k, in, err)
 	}
 	r.decided = d.Name()
-	r.l.last.remember(r.ref, decidedTurn{d, r.causes, in.Now})
+	r.l.last.remember(r.ref, decidedTurn{decided(&d), r.causes, in.Now})
 	rec := engine.AfterDecide(in, d, r.askRepairGate(ctx, in, d))
-	err = r.commit(ctx, in, rec)
+	err = r.commit(in, rec)
 	if owned, ok := errors.AsType[*engine.OwnerError](err); ok {
 		refused := engine.Fail(engine.NewReason(engine.CodeChildConflict, owned.Error()))
 		rec = engine.AfterDecide(in, refused, nil)
-		err = r.commit(ctx, in, rec)
+		err = r.commit(in, rec)
 	}
 	if err != nil {
 		return result{}, false, err
@@ -172,7 +180,7 @@ func (r *run) observeFailed(ctx context.Context, k kind, in engine.Input, err er
 	r.logPanic(err)
 	in.Now = r.l.cfg.now()
 	rec := engine.ObserveFailed(in, classify(err, engine.CodeObserveFailed))
-	return r.result(k, rec), false, r.commit(ctx, in, rec)
+	return r.result(k, rec), false, r.commit(in, rec)
 }
 
 func (r *run) logPanic(err error) {
@@ -200,17 +208,16 @@ func (r *run) askRepairGate(ctx context.Context, in engine.Input, d engine.Decis
 
 // commit writes the record, if it has anything to write, and passes on what it
 // raised.
-func (r *run) commit(ctx context.Context, in engine.Input, rec engine.Record) error {
-	sctx := context.WithoutCancel(ctx)
+func (r *run) commit(in engine.Input, rec engine.Record) error {
 	if !rec.Write {
 		r.l.stats.noops.Add(1)
 		if rec.AckTrigger != 0 {
 			defer r.l.cache.invalidate()
-			return r.l.store.Ack(sctx, r.ref, rec.AckTrigger)
+			return r.l.store.Ack(r.lasting, r.ref, rec.AckTrigger)
 		}
 		return nil
 	}
-	done, err := r.l.store.Commit(sctx, rec)
+	done, err := r.l.store.Commit(r.lasting, rec)
 	r.l.cache.invalidate()
 	if err != nil {
 		return err
@@ -223,18 +230,18 @@ func (r *run) commit(ctx context.Context, in engine.Input, rec engine.Record) er
 		r.l.enqueue(requests...)
 	}
 	r.l.announce(done.Transitions)
-	r.trim(sctx, in, rec)
+	r.trim(in, rec)
 	return nil
 }
 
 // trim applies the history policy now and then: every Keep/2 transitions.
-func (r *run) trim(ctx context.Context, in engine.Input, rec engine.Record) {
+func (r *run) trim(in engine.Input, rec engine.Record) {
 	h := in.Policy.History
 	every := int64(max(1, h.Keep/2))
 	if h.Keep < 0 || rec.Row.Transitions/every == in.Snap.Row.Transitions/every {
 		return
 	}
-	if err := r.l.store.Trim(ctx, r.ref, h, rec.Now); err != nil {
+	if err := r.l.store.Trim(r.lasting, r.ref, h, rec.Now); err != nil {
 		r.l.storeFailed(err)
 		r.l.cfg.log.Error("trim history", "ref", r.ref.String(), "error", err)
 	}

@@ -40,9 +40,17 @@ type lastTurns struct {
 }
 
 type decidedTurn struct {
-	decision engine.Decision
+	decision string // as LastTurn has it
 	causes   engine.Causes
 	at       time.Time
+}
+
+// decided names a decision, with its action.
+func decided(d *engine.Decision) string {
+	if a := d.Action(); a != nil {
+		return d.Name() + " " + a.ActionName()
+	}
+	return d.Name()
 }
 
 func (m *lastTurns) remember(ref engine.Ref, t decidedTurn) {
@@ -91,20 +99,6 @@ func (l *Controller) Stats() Stats {
 	return s
 }
 
-// onQueue runs f on the goroutine that owns the queue; not at all if the controller does not run.
-func (l *Controller) onQueue(ctx context.Context, f func(*queueOwner)) {
-	if !l.started.Load() {
-		return
-	}
-	done := make(chan struct{})
-	select {
-	case l.calls <- func(o *queueOwner) { f(o); close(done) }:
-		<-done
-	case <-l.stopped:
-	case <-ctx.Done():
-	}
-}
-
 // LastTurn says what the newest turn of ref decided; zero before the first.
 func (l *Controller) LastTurn(ctx context.Context, ref engine.Ref) LastTurn {
 	l.last.mu.Lock()
@@ -112,10 +106,7 @@ func (l *Controller) LastTurn(ctx context.Context, ref engine.Ref) LastTurn {
 	l.last.mu.Unlock()
 	var t LastTurn
 	if ok {
-		t = LastTurn{Decision: seen.decision.Name(), Causes: seen.causes.List(), At: seen.at}
-		if a := seen.decision.Action(); a != nil {
-			t.Decision += " " + a.ActionName()
-		}
+		t = LastTurn{Decision: seen.decision, Causes: seen.causes.List(), At: seen.at}
 	}
 	l.onQueue(ctx, func(o *queueOwner) {
 		if r := o.running[ref]; r != nil {
