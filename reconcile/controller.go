@@ -22,12 +22,8 @@ type Controller struct {
 	started atomic.Bool
 	loaded  chan struct{} // closed when the queue has what was open at the start
 	stopped chan struct{}
-	wake    chan struct{} // there is something in the inbox, or earlier due than was
-	busy    atomic.Bool   // all workers are: the next that is free looks into the inbox
+	wake    chan struct{} // there is something for a free worker, or will be earlier than was known
 	owner   *queueOwner
-
-	mu    sync.Mutex
-	inbox []request
 
 	last    lastTurns
 	cache   snapshotCache
@@ -137,20 +133,7 @@ func (l *Controller) enqueue(requests ...request) {
 			break
 		}
 	}
-	l.mu.Lock()
-	l.inbox = append(l.inbox, requests...)
-	l.mu.Unlock()
-	if !l.busy.Load() {
-		l.poke()
-	}
-}
-
-// poke has Run look at the queue.
-func (l *Controller) poke() {
-	select {
-	case l.wake <- struct{}{}:
-	default:
-	}
+	l.owner.offer(requests)
 }
 
 // announce tells of a commit.

@@ -3,6 +3,7 @@ package reconcile
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/steadyfleet/steady/reconcile/engine"
@@ -18,9 +19,40 @@ type queueOwner struct {
 	mu      sync.Mutex // held for no longer than the queue takes
 	queue   *engine.Queue
 	running map[engine.Ref]*run
+	opened  bool
 	idle    []*run    // for workers to come
 	armed   time.Time // when Run looks by itself; zero: when it is woken
 	ended   bool      // no turn begins any more
+
+	inbox inbox
+}
+
+// inbox has what was asked for while the queue was in use, or not open yet: who asks does
+// not wait for busy workers, which the scheduler may leave running for milliseconds.
+type inbox struct {
+	some atomic.Bool
+
+	mu  sync.Mutex
+	all []request
+}
+
+func (b *inbox) put(requests []request) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.all = append(b.all, requests...)
+	b.some.Store(true)
+}
+
+func (b *inbox) take() []request {
+	if !b.some.Load() {
+		return nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	all := b.all
+	b.all = nil
+	b.some.Store(false)
+	return all
 }
 
 // open enqueues what was open when the controller started.
@@ -40,7 +72,56 @@ func (o *queueOwner) open(ctx context.Context, opened Opened) {
 	for _, r := range opened.Raised {
 		o.queue.Add(r.Ref, now, r.Cause.Trigger.Priority(), r.Cause)
 	}
+	o.opened = true
 	close(o.l.loaded)
+}
+
+// offer puts requests into the queue, or has them put there before the next turn is taken.
+func (o *queueOwner) offer(requests []request) {
+	if !o.mu.TryLock() {
+		o.inbox.put(requests)
+		o.wake() // if no worker comes
+		return
+	}
+	defer o.mu.Unlock()
+	if !o.opened {
+		o.inbox.put(requests)
+		return
+	}
+	o.drain()
+	o.add(requests)
+	o.poke()
+}
+
+// drain puts what is in the inbox into the queue; the caller has mu.
+func (o *queueOwner) drain() { o.add(o.inbox.take()) }
+
+// add puts requests into the queue; the caller has mu.
+func (o *queueOwner) add(requests []request) {
+	for _, f := range requests {
+		o.queue.Add(f.ref, f.at, f.priority, f.cause)
+		if r, ok := o.running[f.ref]; ok {
+			r.wake()
+		}
+	}
+}
+
+// wake has Run look at the queue.
+func (o *queueOwner) wake() {
+	select {
+	case o.l.wake <- struct{}{}:
+	default:
+	}
+}
+
+// poke has Run look at the queue if a worker is free for what is due before Run looks by
+// itself; the caller has mu.
+func (o *queueOwner) poke() {
+	at, ok := o.queue.Next()
+	if !ok || len(o.running) >= o.l.cfg.workers || !o.armed.IsZero() && !at.Before(o.armed) {
+		return
+	}
+	o.wake()
 }
 
 // serve hands out due turns while there are free workers, and otherwise waits for
@@ -70,8 +151,11 @@ func (o *queueOwner) serve(ctx context.Context) {
 func (o *queueOwner) fill() (wait time.Duration, ok bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	o.drain()
 	now := o.l.cfg.now()
-	o.startAll(now)
+	for r := o.take(now); r != nil; r = o.take(now) {
+		o.workers.Go(func() { o.work(r) })
+	}
 	o.armed = time.Time{}
 	at, ok := o.queue.Next()
 	if !ok || len(o.running) >= o.l.cfg.workers {
@@ -79,14 +163,6 @@ func (o *queueOwner) fill() (wait time.Duration, ok bool) {
 	}
 	o.armed = at
 	return max(0, at.Sub(now)), true
-}
-
-// startAll starts a worker for each turn that is due, while some are free; the caller has mu.
-func (o *queueOwner) startAll(now time.Time) {
-	o.drain()
-	for r := o.take(now); r != nil; r = o.take(now) {
-		o.workers.Go(func() { o.work(r) })
-	}
 }
 
 // work takes turns while some are due.
@@ -101,33 +177,10 @@ func (o *queueOwner) next(r *run, res result) *run {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.finish(r, res)
-	if o.ended {
-		return nil
-	}
 	o.drain()
-	now := o.l.cfg.now()
-	r = o.take(now)
-	if len(o.running) < o.l.cfg.workers {
-		o.l.busy.Store(false)
-		o.startAll(now) // and what came before that was seen
-		if at, ok := o.queue.Next(); ok && (o.armed.IsZero() || at.Before(o.armed)) {
-			o.l.poke()
-		}
-	}
+	r = o.take(o.l.cfg.now())
+	o.poke()
 	return r
-}
-
-func (o *queueOwner) drain() {
-	o.l.mu.Lock()
-	requests := o.l.inbox
-	o.l.inbox = nil
-	o.l.mu.Unlock()
-	for _, f := range requests {
-		o.queue.Add(f.ref, f.at, f.priority, f.cause)
-		if r, ok := o.running[f.ref]; ok {
-			r.wake()
-		}
-	}
 }
 
 // take begins the turn that is due first; nil if none is, or no worker free.
@@ -147,7 +200,6 @@ func (o *queueOwner) take(now time.Time) *run {
 	}
 	r.ref, r.causes = it.Ref, it.Causes
 	o.running[it.Ref] = r
-	o.l.busy.Store(len(o.running) >= o.l.cfg.workers)
 	if m := o.l.cfg.metrics; m != nil {
 		m.Queue(o.queue.Len(), len(o.running))
 	}
@@ -157,13 +209,13 @@ func (o *queueOwner) take(now time.Time) *run {
 // finish gives back the key and the run.
 func (o *queueOwner) finish(r *run, res result) {
 	delete(o.running, res.ref)
-	o.queue.Done(res.ref)
 	for _, c := range res.again.List() {
 		o.queue.Add(res.ref, res.wake, c.Trigger.Priority(), c)
 	}
 	if res.why != 0 {
 		o.queue.Add(res.ref, res.wake, res.why.Priority(), engine.Cause{Trigger: res.why})
 	}
+	o.queue.Done(res.ref) // now, so that the key need not leave the queue
 	r.reset()
 	o.idle = append(o.idle, r)
 }

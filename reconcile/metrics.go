@@ -8,7 +8,7 @@ import (
 )
 
 // Metrics is told what the controller does, from the goroutines that do it; its methods must
-// not block. Each maps to one metric of whatever library counts.
+// not block, nor call the controller. Each maps to one metric of whatever library counts.
 type Metrics interface {
 	// Turn: one turn of a kind is over, with the name of what it decided, empty if it
 	// decided nothing.
