@@ -13,11 +13,11 @@ func TestTimeoutIsAContext(t *testing.T) {
 	type key struct{}
 	why := errors.New("the parent ended")
 	ends := map[string]struct {
-		end   func(c *timeout, parent context.CancelCauseFunc)
+		end   func(c *timeout, parent context.CancelCauseFunc) // nil: its time passes
 		err   error
 		cause error
 	}{
-		"time":   {func(*timeout, context.CancelCauseFunc) { time.Sleep(time.Second) }, context.DeadlineExceeded, context.DeadlineExceeded},
+		"time":   {nil, context.DeadlineExceeded, context.DeadlineExceeded},
 		"end":    {func(c *timeout, _ context.CancelCauseFunc) { c.end() }, context.Canceled, context.Canceled},
 		"parent": {func(_ *timeout, p context.CancelCauseFunc) { p(why) }, context.Canceled, why},
 	}
@@ -37,7 +37,11 @@ func TestTimeoutIsAContext(t *testing.T) {
 				if at, ok := c.Deadline(); !ok || time.Until(at) != time.Second || c.Err() != nil || below.Value(key{}) != "kept" {
 					t.Errorf("%s: a new timeout ends at %v (%v) with %v", name, at, ok, c.Err())
 				}
-				e.end(c, cancel)
+				if e.end != nil {
+					e.end(c, cancel)
+				} else {
+					time.Sleep(time.Second)
+				}
 				synctest.Wait()
 				if !errors.Is(below.Err(), e.err) || !errors.Is(context.Cause(below), e.cause) {
 					t.Errorf("%s, asked %v: %v because of %v, want %v because of %v", name, asked, below.Err(), context.Cause(below), e.err, e.cause)

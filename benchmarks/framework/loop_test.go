@@ -25,6 +25,7 @@ import (
 type world struct {
 	looks, goal atomic.Int64
 	reached     chan struct{}
+	first       chan struct{} // closed by the first look
 
 	triggers []trigger // by key; nil while there are none
 	began    time.Time
@@ -33,7 +34,9 @@ type world struct {
 // trigger is when a key was asked for and looked at next, since the world began; 0: not yet.
 type trigger struct{ asked, served atomic.Int64 }
 
-func newWorld() *world { return &world{reached: make(chan struct{}, 1), began: time.Now()} }
+func newWorld() *world {
+	return &world{reached: make(chan struct{}, 1), first: make(chan struct{}), began: time.Now()}
+}
 
 // ask notes that the key is asked for now.
 func (w *world) ask(key int) { w.triggers[key].asked.Store(int64(time.Since(w.began))) }
@@ -56,7 +59,11 @@ func (w *world) look(ref engine.Ref) {
 			t.served.CompareAndSwap(0, int64(time.Since(w.began)))
 		}
 	}
-	if w.looks.Add(1) == w.goal.Load() {
+	n := w.looks.Add(1)
+	if n == 1 {
+		close(w.first)
+	}
+	if n == w.goal.Load() {
 		w.reached <- struct{}{}
 	}
 }

@@ -40,7 +40,6 @@ func BenchmarkTurn(b *testing.B) {
 			wait := w.expect(keys)
 			l := run(b, kind, w, 0)
 			wait(b)
-			time.Sleep(10 * time.Millisecond) // the last turns end
 			measureTurns(b, func(n int) {
 				for n > 0 {
 					part := min(n, keys)
@@ -115,14 +114,14 @@ func BenchmarkTrigger(b *testing.B) {
 				ctx, stop := context.WithCancel(context.Background())
 				wait := w.expect(keys)
 				l.start(ctx)
-				for w.looks.Load() == 0 { // the flood has not begun
-					time.Sleep(pause)
-				}
+				<-w.first // the flood has begun
+				pace := time.NewTicker(pause)
 				for i := 0; i < each && w.looks.Load() < keys*9/10; i++ {
 					w.ask(keys - 1 - i)
 					l.urge(all[keys-1-i])
-					time.Sleep(pause)
+					<-pace.C
 				}
+				pace.Stop()
 				wait(b)
 				stop()
 				l.wait()
@@ -148,7 +147,6 @@ func BenchmarkBytes(b *testing.B) {
 			wait := w.expect(keys)
 			l.start(ctx)
 			wait(b)
-			time.Sleep(50 * time.Millisecond) // the last turns end
 			perKey = float64(heap()-before) / keys
 			stop()
 			l.wait()

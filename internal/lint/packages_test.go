@@ -17,7 +17,7 @@ import (
 
 // Limits of the set of packages, of all modules together.
 const (
-	maxPackages     = 126 // of which drivers of nodes are one for each device, and examples one for each program
+	maxPackages     = 127 // of which drivers of nodes are one for each device, and examples one for each program
 	minPackageLines = 200
 )
 
