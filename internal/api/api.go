@@ -293,6 +293,9 @@ func (s *Server) listen(o *Options) ([]net.Listener, error) {
 	return listeners, nil
 }
 
+// eventsPrefix begins operator.RouteEvents.
+const eventsPrefix = "/v1/sessions/"
+
 // handlers returns one handler per listener.
 func (s *Server) handlers(listeners int) []http.Handler {
 	agentAPI, operatorAPI := NewAgentRoutes(s.control, s.log), operations.New(s.control, s.serverCA, s.log)
@@ -302,10 +305,13 @@ func (s *Server) handlers(listeners int) []http.Handler {
 		first.Handle(prefix, agentAPI)
 	}
 	first.Handle("GET "+nodesdk.Path, s.nodes)
+	events := web.Protected(operatorAPI) // come from hosts as well
+	first.Handle(eventsPrefix, events)
 	second := first
 	handlers := []http.Handler{first}
 	if listeners > 1 {
 		second = http.NewServeMux()
+		second.Handle(eventsPrefix, events)
 		handlers = append(handlers, second)
 	}
 	for _, prefix := range []string{operator.Prefix + "/", operator.RouteMetrics, operator.RouteHealth, operator.RouteReady, operator.RouteHook} {

@@ -77,6 +77,12 @@ type Control struct {
 		server.RateBucket
 	}
 
+	sessionEvents struct { // that were refused, and the key of sessions' tokens
+		sync.Mutex
+		server.RateBucket
+		key []byte
+	}
+
 	operations, urgent, normal chan *input
 	queries                    chan *query
 	stopping                   context.Context // ends when Run begins to end

@@ -15,7 +15,7 @@ type metrics struct {
 	ticks, appends                                             prometheus.Histogram
 	releasesRefused, enrolmentsRefused                         prometheus.Counter
 	blobsRemoved, blobBytesRemoved                             prometheus.Counter
-	decisions, refused                                         *prometheus.CounterVec
+	decisions, refused, sessionEvents                          *prometheus.CounterVec
 }
 
 func newMetrics(c *Control) *metrics {
@@ -43,12 +43,17 @@ func newMetrics(c *Control) *metrics {
 			Help: "Requests that were refused, by API and HTTP status."}, []string{"api", "code"}),
 		decisions: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "steady", Name: "decisions_total",
 			Help: "Decisions that were committed, by the type of their event."}, []string{"type"}),
+		sessionEvents: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "steady", Name: "session_events_total",
+			Help: "CloudEvents for sessions, by what became of them: accepted, or why one was refused."}, []string{"outcome"}),
+	}
+	for _, outcome := range EventOutcomes {
+		m.sessionEvents.WithLabelValues(outcome)
 	}
 	queue := func(name string, n func() int) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "steady", Name: "queue_length",
 			Help: "Inputs that wait for the reducer.", ConstLabels: prometheus.Labels{"lane": name}}, func() float64 { return float64(n()) })
 	}
-	c.cfg.Metrics.MustRegister(m.entries, m.events, m.limited, m.turns, m.invalidated, m.certificates, m.ticks, m.appends, m.decisions, m.releasesRefused, m.enrolmentsRefused, m.blobsRemoved, m.blobBytesRemoved, m.refused, newMeasurements(c), newFleetMetrics(c), c.sources,
+	c.cfg.Metrics.MustRegister(m.entries, m.events, m.limited, m.turns, m.invalidated, m.certificates, m.ticks, m.appends, m.decisions, m.releasesRefused, m.enrolmentsRefused, m.blobsRemoved, m.blobBytesRemoved, m.refused, m.sessionEvents, newMeasurements(c), newFleetMetrics(c), c.sources,
 		queue("operations", func() int { return len(c.operations) }),
 		queue("urgent", func() int { return len(c.urgent) }),
 		queue("normal", func() int { return len(c.normal) }),

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -95,6 +96,7 @@ func New(c *control.Control, serverCA []byte, log *slog.Logger) *Handler {
 	conf.CreateHooks = nil // no links to schemas in answers
 	conf.OpenAPIPath, conf.DocsPath, conf.SchemasPath = "", "", ""
 	conf.RejectUnknownQueryParameters = true
+	conf.Components.Schemas = huma.NewMapRegistry("#/components/schemas/", schemaName)
 	conf.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"token": {Type: "http", Scheme: "bearer"},
 		"login": {Type: "apiKey", In: "cookie", Name: operator.LoginCookie}}
 	conf.Security = []map[string][]string{{"token": {}}, {"login": {}}}
@@ -108,6 +110,7 @@ func New(c *control.Control, serverCA []byte, log *slog.Logger) *Handler {
 	h.following()
 	h.forecasting()
 	h.nodes()
+	h.sessions()
 	h.raw("push-release", http.MethodPost, operator.RoutePush, "Push a packed release (tar)", releasing, h.push)
 	h.raw("newest-release", http.MethodGet, operator.RouteNewest, "The newest accepted release with all of its files, packed (tar)", releasing, h.newest)
 	h.raw("hook-release", http.MethodPost, operator.RouteHook, "Look at the sources of releases now; signed as GitHub, Gitea and Forgejo sign webhooks", signed, h.hook)
@@ -118,6 +121,18 @@ func New(c *control.Control, serverCA []byte, log *slog.Logger) *Handler {
 	h.raw("readiness", http.MethodGet, operator.RouteReady, "Whether the server can take in and grant anything; 503 says why not", anyone, h.ready)
 	h.raw("openapi", http.MethodGet, operator.RouteOpenAPI, "This description", anyone, h.openAPI)
 	return h
+}
+
+// schemaName tells what sessions call as others do, such as Phase and Resources, apart.
+func schemaName(t reflect.Type, hint string) string {
+	name := huma.DefaultSchemaNamer(t, hint)
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if strings.HasSuffix(t.PkgPath(), "/core/session") || strings.HasSuffix(t.PkgPath(), "/core/place") {
+		return "Session" + name
+	}
+	return name
 }
 
 // Routes lists every route with its permission.

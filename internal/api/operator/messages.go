@@ -35,6 +35,7 @@ const (
 	RouteHealth  = "/healthz"
 	RouteReady   = "/readyz"
 	RouteHook    = "/v1/hooks/release"
+	RouteEvents  = "/v1/sessions/{name}/events"
 )
 
 // Role is what an operator's token allows. Admin allows everything; operator

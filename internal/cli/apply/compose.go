@@ -1,6 +1,7 @@
 package apply
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -16,6 +17,8 @@ import (
 // ComposeOptions are what a Compose file depends on besides itself.
 type ComposeOptions struct {
 	Host     string
+	Name     string // of the project; empty: that of the folder
+	Prefix   string // before all names
 	Profiles []string
 	Environ  map[string]string
 }
@@ -34,7 +37,7 @@ func ReadCompose(file string, o ComposeOptions) (out []Resource, problems []Prob
 		return nil, nil, err
 	}
 	loaded, problems := compose.Load(root, []string{filepath.Base(file)}, compose.Options{
-		Name: filepath.Base(abs), Environ: o.Environ, Profiles: o.Profiles})
+		Name: cmp.Or(o.Name, filepath.Base(abs)), Prefix: o.Prefix, Environ: o.Environ, Profiles: o.Profiles})
 	for i := range problems {
 		if problems[i].File != "" {
 			problems[i].File = filepath.Join(filepath.Dir(file), problems[i].File)

@@ -24,7 +24,7 @@ func by(actor string) engine.Cause {
 
 // Create asks for a session. One of that name must not be there, unless it is retired.
 func (r *Runner) Create(ctx context.Context, name string, s session.Spec, actor string) error {
-	s.Owner = actor
+	s.Owner, s.Created = actor, r.now().UTC()
 	if err := r.check(name, &s); err != nil {
 		return err
 	}
@@ -270,6 +270,12 @@ func (r *Runner) Attention(ctx context.Context) ([]engine.Row, error) { return r
 
 // Acknowledge takes a row off the list of those that need a person.
 func (r *Runner) Acknowledge(ctx context.Context, ref engine.Ref, note, actor string) error {
+	switch row, err := r.loop.Get(ctx, ref); {
+	case errors.Is(err, engine.ErrNotFound), err == nil && !row.Alerts():
+		return wire.Refuse(wire.ErrNotFound, "%s does not need a person; steady attention lists what does", ref)
+	case err != nil:
+		return err
+	}
 	_, err := r.loop.Apply(ctx, engine.Acknowledge(ref, note), by(actor))
 	return err
 }

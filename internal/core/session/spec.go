@@ -27,8 +27,10 @@ const (
 
 // Spec is what is desired of a session.
 type Spec struct {
-	Owner    string   `json:"owner"` // who asked for it
-	Timeslot Timeslot `json:"timeslot"`
+	Owner string `json:"owner"` // who asked for it
+	// Created is when. It tells a session from an earlier one of its name.
+	Created  time.Time `json:"created,omitzero"`
+	Timeslot Timeslot  `json:"timeslot"`
 	// OnFailure is what a part that failed does to the session: continue, the default, leaves
 	// the other parts alone; abort ends them in reverse order.
 	OnFailure engine.FailureAction `json:"onFailure,omitempty"`

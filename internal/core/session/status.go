@@ -30,6 +30,7 @@ const (
 type Status struct {
 	Name       string       `json:"name"`
 	Owner      string       `json:"owner"`
+	Created    time.Time    `json:"created,omitzero"`
 	State      State        `json:"state"`
 	Reason     string       `json:"reason,omitempty"`
 	Alert      bool         `json:"alert,omitempty"` // it needs a person, and nobody acknowledged that
@@ -83,7 +84,7 @@ func Describe(rows Rows, name string, now time.Time) (Status, error) {
 	if err := json.Unmarshal(row.Desired, &spec); err != nil {
 		return Status{}, err
 	}
-	st := Status{Name: name, Owner: spec.Owner, Reason: row.Reason.Text(), Alert: row.Alerts(), Generation: row.Generation, Timeslot: spec.Timeslot, Parts: []PartStatus{}}
+	st := Status{Name: name, Owner: spec.Owner, Created: spec.Created, Reason: row.Reason.Text(), Alert: row.Alerts(), Generation: row.Generation, Timeslot: spec.Timeslot, Parts: []PartStatus{}}
 	booked := true
 	for i := range spec.Parts {
 		p := describePart(rows, row.Ref, &spec.Parts[i], &booked)

@@ -40,6 +40,14 @@ func (m *images) add(key, name string, i spec.Image, at []string) string {
 	return i.Name
 }
 
+// addImage takes an image in under its name here.
+func (l *load) addImage(key, name string, i spec.Image, at []string) string {
+	if room := max(60-len(l.o.Prefix), 1); l.o.Prefix != "" {
+		name = l.o.Prefix + strings.TrimLeft(name[max(len(name)-room, 0):], "._-")
+	}
+	return l.images.add(key, name, i, at)
+}
+
 // readable makes a name out of a reference: nginx:1.27 is nginx-1.27.
 func readable(ref string) string {
 	ref, _, _ = strings.Cut(ref, "@")
@@ -72,7 +80,7 @@ func (l *load) loads() {
 		if err == nil {
 			var data []byte
 			if data, err = disk.ReadFile(l.root, file, MaxContent); err == nil {
-				l.images.add("ref "+d.Ref, name, spec.Image{Ref: d.Ref, Load: &spec.Load{Archive: *l.blob(data)}}, at)
+				l.addImage("ref "+d.Ref, name, spec.Image{Ref: d.Ref, Load: &spec.Load{Archive: *l.blob(data)}}, at)
 				continue
 			}
 		}
@@ -112,7 +120,7 @@ func (l *load) imageOf(s *types.ServiceConfig, x *serviceSteady) string {
 	}
 	ref := l.pin(append(at, "image"), s.Image)
 	key := fmt.Sprintf("ref %s %s %s", ref, p.Policy, p.Platform)
-	return l.images.add(key, readable(s.Image), spec.Image{Ref: ref, Pull: p}, append(at, "image"))
+	return l.addImage(key, readable(s.Image), spec.Image{Ref: ref, Pull: p}, append(at, "image"))
 }
 
 // pin gives the reference that the bundle has in place of the one at a place.
@@ -184,7 +192,7 @@ func (l *load) build(s *types.ServiceConfig) string {
 	if s.Image == "" {
 		key = append(key, s.Name...)
 	}
-	return l.images.add("build "+string(key), s.Name, i, at)
+	return l.addImage("build "+string(key), s.Name, i, at)
 }
 
 // bases gives the digests of the images that a Dockerfile names by tag. One that

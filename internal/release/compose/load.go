@@ -50,6 +50,9 @@ const (
 type Options struct {
 	// Name is the bundle's; it takes the place of Compose's project name.
 	Name string
+	// Prefix goes before the name of everything; services are still found by their own on
+	// their networks.
+	Prefix string
 	// Environ are the variables that the files may use besides those of the .env
 	// file next to the first one, over which they have precedence.
 	Environ map[string]string

@@ -114,6 +114,7 @@ func renameKeys[V any](l *load, section string, in map[string]V) map[string]V {
 		if to == "" {
 			to = from // refused with the other names
 		}
+		to = l.o.Prefix + to
 		if _, taken := in[to]; to != from && taken {
 			l.addf([]string{section, from}, "%q and %q differ in capitals or in signs in front alone: expected names that differ otherwise", from, to)
 		}

@@ -1,0 +1,136 @@
+package operations
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/steadyfleet/steady/internal/api/operator"
+	"github.com/steadyfleet/steady/internal/core/place"
+	"github.com/steadyfleet/steady/internal/core/session"
+	"github.com/steadyfleet/steady/reconcile/engine"
+)
+
+type (
+	sessionIn struct {
+		Name string `path:"name" maxLength:"63"`
+	}
+	newSessionIn struct {
+		Name string `path:"name" maxLength:"63"`
+		Body operator.NewSession
+	}
+	sessionVerbIn struct {
+		Name string `path:"name" maxLength:"63"`
+		Verb string `path:"verb" enum:"stop,reconcile"`
+	}
+	extendIn struct {
+		Name string `path:"name" maxLength:"63"`
+		Body operator.ExtendSession
+	}
+	partVerbIn struct {
+		Name string `path:"name" maxLength:"63"`
+		Part string `path:"part" maxLength:"63"`
+		Verb string `path:"verb" enum:"stop,start"`
+	}
+	phaseIn struct {
+		Name  string `path:"name" maxLength:"63"`
+		Part  string `path:"part" maxLength:"63"`
+		Phase string `path:"phase" maxLength:"63"`
+	}
+)
+
+// maxSession bounds a session in a request, in bytes.
+const maxSession = 1 << 20
+
+// sessions registers the routes of sessions and of what of them needs a person.
+func (h *Handler) sessions() {
+	s := h.c.Sessions()
+	big := func(id, path, summary string) huma.Operation {
+		return huma.Operation{OperationID: id, Method: http.MethodPost, Path: path, Summary: summary, MaxBodyBytes: maxSession}
+	}
+	add(h, get("list-sessions", "/sessions", "List the sessions that are kept"), viewing, func(ctx context.Context, _ *none) ([]operator.Session, error) {
+		all, err := s.List(ctx)
+		out := []operator.Session{}
+		for _, st := range all {
+			out = append(out, operator.Session(st))
+		}
+		return out, err
+	})
+	add(h, get("show-session", "/sessions/{name}", "Show one session: its parts, pods and phases"), viewing, func(ctx context.Context, in *sessionIn) (operator.Session, error) {
+		st, err := s.Show(ctx, in.Name)
+		return operator.Session(st), err
+	})
+	add(h, big("create-session", "/sessions/{name}", "Ask for a session"), operating, h.createSession)
+	add(h, big("preview-session", "/sessions/{name}/preview", "Say where the pods of a session would go now; nothing is reserved"), viewing, h.previewSession)
+	do(h, post("operate-session", "/sessions/{name}/{verb}", "Take a session down, or look at everything of it now"), operating, func(ctx context.Context, in *sessionVerbIn) error {
+		if in.Verb == "stop" {
+			return s.Stop(ctx, in.Name, actor(ctx))
+		}
+		return s.Reconcile(ctx, in.Name, actor(ctx))
+	})
+	do(h, post("extend-session", "/sessions/{name}/extend", "Move the end of a session, and its cleanup deadline by as much"), operating, func(ctx context.Context, in *extendIn) error {
+		return s.Extend(ctx, in.Name, in.Body.End, actor(ctx))
+	})
+	add(h, post("session-token", "/sessions/{name}/token", "Where and with which token events are sent to a session"), operating, func(ctx context.Context, in *sessionIn) (operator.SessionEvents, error) {
+		return h.sessionEvents(ctx, in.Name)
+	})
+	do(h, post("operate-part", "/sessions/{name}/parts/{part}/{verb}", "Stop or start a part of a session"), operating, func(ctx context.Context, in *partVerbIn) error {
+		return s.SetPart(ctx, in.Name, in.Part, in.Verb == "stop", actor(ctx))
+	})
+	do(h, post("retry-phase", "/sessions/{name}/phases/{part}/{phase}/retry", "Have a phase of a part begin anew"), operating, func(ctx context.Context, in *phaseIn) error {
+		return s.RetryPhase(ctx, in.Name, in.Part+"/"+in.Phase, newName(), actor(ctx))
+	})
+	add(h, get("list-attention", "/attention", "List what of sessions needs a person"), viewing, h.attention)
+	do(h, post("acknowledge", "/attention/ack", "Take something off that list"), operating, func(ctx context.Context, in *bodyIn[operator.Acknowledge]) error {
+		return s.Acknowledge(ctx, engine.Ref{Kind: in.Body.Kind, ID: in.Body.ID}, in.Body.Note, actor(ctx))
+	})
+	h.raw("receive-event", http.MethodPost, operator.RouteEvents, "Take a CloudEvent for a session, or with subject PART/PHASE for a phase of it; with the token of the session", signed, h.receive)
+}
+
+func (h *Handler) createSession(ctx context.Context, in *newSessionIn) (out operator.CreatedSession, err error) {
+	if err := h.c.Sessions().Create(ctx, in.Name, in.Body.Spec(), actor(ctx)); err != nil {
+		return out, err
+	}
+	st, err := h.c.Sessions().Show(ctx, in.Name)
+	if err != nil {
+		return out, err
+	}
+	out.Session = operator.Session(st)
+	out.SessionEvents, err = h.sessionEvents(ctx, in.Name)
+	return out, err
+}
+
+func (h *Handler) sessionEvents(ctx context.Context, name string) (operator.SessionEvents, error) {
+	token, err := h.c.EventToken(ctx, name)
+	return operator.SessionEvents{Path: strings.Replace(operator.RouteEvents, "{name}", name, 1), EventToken: token}, err
+}
+
+func (h *Handler) previewSession(ctx context.Context, in *newSessionIn) (operator.SessionPreview, error) {
+	p, err := h.c.Sessions().Preview(ctx, in.Name, in.Body.Spec())
+	out := operator.SessionPreview{Fits: p.Refused == nil, Pods: []operator.PlacedPod{}}
+	if p.Refused != nil {
+		p.Decisions = []place.Decision{*p.Refused}
+	}
+	for _, d := range p.Decisions {
+		_, pod, _ := strings.Cut(d.Owner, "/")
+		row := operator.PlacedPod{Pod: pod, Host: d.Host, GPUs: d.GPUs, Message: d.Message, Feasible: d.Feasible}
+		for _, r := range d.LeftOut {
+			row.LeftOut = append(row.LeftOut, operator.LeftOutHost{Host: r.Host, Code: string(r.Code), Message: r.Message})
+		}
+		out.Pods = append(out.Pods, row)
+	}
+	return out, err
+}
+
+func (h *Handler) attention(ctx context.Context, _ *none) ([]operator.Attention, error) {
+	rows, err := h.c.Sessions().Attention(ctx)
+	out := []operator.Attention{}
+	for i := range rows {
+		r := &rows[i]
+		out = append(out, operator.Attention{Kind: r.Ref.Kind, ID: r.Ref.ID, Session: session.Of(r.Ref), State: string(r.Phase), Reason: r.Reason.Text(), Since: r.Since().Truncate(time.Second)})
+	}
+	return out, err
+}

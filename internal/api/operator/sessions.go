@@ -1,0 +1,154 @@
+package operator
+
+import (
+	"context"
+	"net/url"
+	"time"
+
+	"github.com/steadyfleet/steady/internal/core/session"
+	"github.com/steadyfleet/steady/reconcile/engine"
+)
+
+// NewSession asks for a session.
+type NewSession struct {
+	Timeslot  session.Timeslot     `json:"timeslot"`
+	OnFailure engine.FailureAction `json:"onFailure,omitempty"`
+	Parts     []session.Part       `json:"parts"`
+}
+
+// Spec is the session as the server desires it; who asks for it, the server adds.
+func (n *NewSession) Spec() session.Spec {
+	return session.Spec{Timeslot: n.Timeslot, OnFailure: n.OnFailure, Parts: n.Parts}
+}
+
+// Session is a session as it stands.
+type Session session.Status
+
+// CreatedSession is a session with what those who send events to it need.
+type CreatedSession struct {
+	Session Session `json:"session"`
+	SessionEvents
+}
+
+// SessionEvents is where and how events are sent to a session.
+type SessionEvents struct {
+	Path       string `json:"eventPath"`  // of the server
+	EventToken string `json:"eventToken"` // Authorization: Bearer
+}
+
+// SessionPreview is where the pods of a session would go now.
+type SessionPreview struct {
+	Fits bool        `json:"fits"` // each pod has a host
+	Pods []PlacedPod `json:"pods"` // that did not fit alone, if one did not
+}
+
+// PlacedPod is where a pod would go, and why.
+type PlacedPod struct {
+	Pod      string        `json:"pod"` // PART/POD
+	Host     string        `json:"host,omitempty"`
+	GPUs     []int         `json:"gpus,omitempty"`
+	Message  string        `json:"message"`
+	Feasible int           `json:"feasible"` // hosts that could run it
+	LeftOut  []LeftOutHost `json:"leftOut,omitempty"`
+}
+
+// LeftOutHost is a host that cannot run a pod.
+type LeftOutHost struct {
+	Host    string `json:"host"`
+	Code    string `json:"code"`
+	Message string `json:"message"`
+}
+
+// ExtendSession moves the end of a session.
+type ExtendSession struct {
+	End time.Time `json:"end"`
+}
+
+// Attention is something of a session that needs a person.
+type Attention struct {
+	Kind    string    `json:"kind"`
+	ID      string    `json:"id"`
+	Session string    `json:"session"`
+	State   string    `json:"state"`
+	Reason  string    `json:"reason"`
+	Since   time.Time `json:"since"`
+}
+
+// Acknowledge takes something off that list.
+type Acknowledge struct {
+	Kind string `json:"kind" enum:"session,part,pod,phase"`
+	ID   string `json:"id" minLength:"1" maxLength:"255"`
+	Note string `json:"note" minLength:"1" maxLength:"1000" doc:"What was done about it, for the log"`
+}
+
+func sessionPath(name string, more ...string) string {
+	path := "/sessions/" + url.PathEscape(name)
+	for _, m := range more {
+		path += "/" + url.PathEscape(m)
+	}
+	return path
+}
+
+// Sessions lists the sessions that are kept.
+func (c *Client) Sessions(ctx context.Context) (all []Session, err error) {
+	return all, c.get(ctx, "/sessions", nil, &all)
+}
+
+// Session returns one session.
+func (c *Client) Session(ctx context.Context, name string) (s Session, err error) {
+	return s, c.get(ctx, sessionPath(name), nil, &s)
+}
+
+// CreateSession asks for a session.
+func (c *Client) CreateSession(ctx context.Context, name string, n NewSession) (s CreatedSession, err error) {
+	return s, c.post(ctx, sessionPath(name), n, &s)
+}
+
+// PreviewSession says where the pods of a session would go now.
+func (c *Client) PreviewSession(ctx context.Context, name string, n NewSession) (p SessionPreview, err error) {
+	return p, c.post(ctx, sessionPath(name, "preview"), n, &p)
+}
+
+// StopSession takes a session down.
+func (c *Client) StopSession(ctx context.Context, name string) error {
+	return c.post(ctx, sessionPath(name, "stop"), struct{}{}, nil)
+}
+
+// ReconcileSession has everything of a session looked at now.
+func (c *Client) ReconcileSession(ctx context.Context, name string) error {
+	return c.post(ctx, sessionPath(name, "reconcile"), struct{}{}, nil)
+}
+
+// ExtendSession moves the end of a session.
+func (c *Client) ExtendSession(ctx context.Context, name string, end time.Time) error {
+	return c.post(ctx, sessionPath(name, "extend"), ExtendSession{End: end}, nil)
+}
+
+// SetSessionPart stops or starts a part of a session.
+func (c *Client) SetSessionPart(ctx context.Context, name, part string, stopped bool) error {
+	verb := "start"
+	if stopped {
+		verb = "stop"
+	}
+	return c.post(ctx, sessionPath(name, "parts", part, verb), struct{}{}, nil)
+}
+
+// RetrySessionPhase has a phase of a part begin anew.
+func (c *Client) RetrySessionPhase(ctx context.Context, name, part, phase string) error {
+	return c.post(ctx, sessionPath(name, "phases", part, phase, "retry"), struct{}{}, nil)
+}
+
+// SessionEvents returns where and how events are sent to a session.
+func (c *Client) SessionEvents(ctx context.Context, name string) (e SessionEvents, err error) {
+	return e, c.post(ctx, sessionPath(name, "token"), struct{}{}, &e)
+}
+
+// Attention lists what of sessions needs a person.
+func (c *Client) Attention(ctx context.Context) (all []Attention, err error) {
+	return all, c.get(ctx, "/attention", nil, &all)
+}
+
+// Acknowledge takes something off that list.
+func (c *Client) Acknowledge(ctx context.Context, a Acknowledge) error {
+	return c.post(ctx, "/attention/ack", a, nil)
+}
