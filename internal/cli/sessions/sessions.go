@@ -1,0 +1,321 @@
+// Package sessions has the verbs on sessions, and on what of them needs a person.
+package sessions
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/steadyfleet/steady/internal/api/operator"
+	"github.com/steadyfleet/steady/internal/cli/command"
+	"github.com/steadyfleet/steady/internal/cli/exit"
+	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/strictyaml"
+)
+
+type verbs struct{ *command.Env }
+
+// Command returns the command for sessions.
+func Command(e *command.Env) *cobra.Command {
+	a := verbs{e}
+	return command.Group(command.GroupWatch, "session", "Sessions: containers on hosts of the fleet for a time, and gone after it",
+		"  steady session preview -f lab.yaml\n  steady session create -f lab.yaml\n  steady session watch lab",
+		a.create(), a.preview(), a.list(), a.show(), a.watch(), a.stop(), a.start(), a.extend(), a.retryPhase(), a.reconcile(), a.token(), a.calendar())
+}
+
+// names completes the first argument with the names of sessions, and the second with what of one more lists.
+func (a verbs) names(cmd *cobra.Command, more func(*operator.Session) []string) *cobra.Command {
+	return a.CompletesWith(cmd, func(ctx context.Context, c *operator.Client, args []string, _ string) (names []string, err error) {
+		switch {
+		case len(args) == 0:
+			all, err := c.Sessions(ctx)
+			for _, s := range all {
+				names = append(names, s.Name+"\t"+string(s.State))
+			}
+			return names, err
+		case len(args) == 1 && more != nil:
+			s, err := c.Session(ctx, args[0])
+			return more(&s), err
+		}
+		return nil, nil
+	})
+}
+
+func partNames(s *operator.Session) (names []string) {
+	for _, p := range s.Parts {
+		names = append(names, p.Name+"\t"+p.Phase)
+	}
+	return names
+}
+
+func phaseNames(s *operator.Session) (names []string) {
+	for _, p := range s.Parts {
+		for _, j := range p.Phases {
+			names = append(names, p.Name+"/"+j.Name+"\t"+j.State)
+		}
+	}
+	return names
+}
+
+// maxFile bounds what is read from standard input.
+const maxFile = 1 << 20
+
+// reads gives a command -f, and has the file read before any server is looked for.
+func (a verbs) reads(cmd *cobra.Command, name *string, n *operator.NewSession) {
+	var file string
+	cmd.Flags().StringVarP(&file, "file", "f", "", "file of the session; - is standard input (required)")
+	cmd.PreRunE = func(*cobra.Command, []string) error {
+		if file == "" {
+			return exit.Badf("no file is given; give -f FILE, or -f - for standard input")
+		}
+		data, err := a.Input(file, maxFile)
+		if err != nil {
+			return exit.Bad(err)
+		}
+		var problems []Problem
+		*name, *n, problems = Read(file, data, a.Now())
+		for _, p := range problems {
+			fmt.Fprintln(a.Err, p)
+		}
+		if strictyaml.Fatal(problems) {
+			return exit.Badf("nothing was asked of the server: %s is not as expected", file)
+		}
+		return nil
+	}
+}
+
+func (a verbs) create() *cobra.Command {
+	var name string
+	var n operator.NewSession
+	cmd := &cobra.Command{
+		Use: "create", Short: "Ask for the session of a file",
+		Long: `Reads a session from a file and asks the server for it. Its hosts are booked at once, its
+containers come from provisionAt on, and all of it is gone by its cleanupDeadline. Times
+in the file are such as 2026-03-01T09:00:00Z, or such as in 90m.
+
+It prints the token with which events are sent to the session; steady session token prints
+it again.`,
+		Example: "  steady session create -f lab.yaml\n  steady session create -f lab.yaml -o json",
+	}
+	a.reads(cmd, &name, &n)
+	return command.Shows(a.Env, cmd, func(ctx context.Context, c *operator.Client, _ []string) (operator.CreatedSession, error) {
+		return c.CreateSession(ctx, name, n)
+	}, func(s operator.CreatedSession) error {
+		a.Printf("Session %s is asked for, from %s to %s\n", name, local(s.Session.Timeslot.Start), local(s.Session.Timeslot.End))
+		a.Printf("Events for it: POST %s with Authorization: Bearer %s\n", s.Path, s.EventToken)
+		a.Printf("What comes of it: steady session watch %s\n", name)
+		return nil
+	})
+}
+
+func (a verbs) preview() *cobra.Command {
+	var name string
+	var n operator.NewSession
+	cmd := &cobra.Command{
+		Use: "preview", Short: "Say on which hosts a session would run now, and why; nothing is reserved",
+		Long: `Reads a session from a file and says where its pods would go if it were asked for now. Code
+1: one has no host. Pods of parts that wait for others are placed as if they came up at once.`,
+		Example: "  steady session preview -f lab.yaml\n  steady session preview -f lab.yaml -o json",
+	}
+	a.reads(cmd, &name, &n)
+	return a.PrintsData(a.Talk(cmd, func(ctx context.Context, c *operator.Client, _ []string) error {
+		p, err := c.PreviewSession(ctx, name, n)
+		if err != nil {
+			return err
+		}
+		if err := a.Print(p, func() error { return a.placed(p) }); err != nil || p.Fits {
+			return err
+		}
+		return fmt.Errorf("pod %s has no host; steady host list shows what hosts have, and owners in bounds which of them take sessions", p.Pods[0].Pod)
+	}))
+}
+
+func (a verbs) placed(p operator.SessionPreview) error {
+	var rows [][]string
+	for _, pod := range p.Pods {
+		rows = append(rows, []string{pod.Pod, pod.Host, gpus(pod.GPUs), pod.Message})
+	}
+	if err := a.Table([]string{"pod", "host", "gpus", "why"}, rows); err != nil || p.Fits {
+		return err
+	}
+	rows = nil
+	for _, l := range p.Pods[0].LeftOut {
+		rows = append(rows, []string{l.Host, l.Message})
+	}
+	a.Printf("\n")
+	return a.Table([]string{"host", "left out since"}, rows)
+}
+
+func (a verbs) list() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "list", Short: "List the sessions that are kept",
+		Example: "  steady session list\n  steady session list -o json",
+	}
+	return command.Lists(a.Env, cmd, func(ctx context.Context, c *operator.Client, _ []string) ([]operator.Session, error) {
+		return c.Sessions(ctx)
+	}, []string{"session", "state", "start", "end", "owner", "why"}, func(s operator.Session) []string {
+		return []string{s.Name, string(s.State), local(s.Timeslot.Start), local(s.Timeslot.End), s.Owner, s.Reason}
+	})
+}
+
+// done makes a command that asks for something of a session and says what comes of it.
+func (a verbs) done(cmd *cobra.Command, do func(ctx context.Context, c *operator.Client, args []string) (said string, err error)) *cobra.Command {
+	return a.Talk(cmd, func(ctx context.Context, c *operator.Client, args []string) error {
+		said, err := do(ctx, c, args)
+		if err == nil {
+			a.Printf("%s. What comes of it: steady session show %s\n", said, args[0])
+		}
+		return err
+	})
+}
+
+func (a verbs) stop() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "stop NAME [PART]", Short: "Take a session down, or one part of it", Args: cobra.RangeArgs(1, 2),
+		Example: "  steady session stop lab\n  steady session stop lab web",
+	}
+	return a.names(a.done(cmd, func(ctx context.Context, c *operator.Client, args []string) (string, error) {
+		if len(args) == 2 {
+			return "Part " + args[1] + " of session " + args[0] + " is to stop", c.SetSessionPart(ctx, args[0], args[1], true)
+		}
+		return "Session " + args[0] + " is to stop", c.StopSession(ctx, args[0])
+	}), partNames)
+}
+
+func (a verbs) start() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "start NAME PART", Short: "Start a part of a session that was stopped",
+		Example: "  steady session start lab web",
+	}
+	return a.names(a.done(cmd, func(ctx context.Context, c *operator.Client, args []string) (string, error) {
+		return "Part " + args[1] + " of session " + args[0] + " is to start", c.SetSessionPart(ctx, args[0], args[1], false)
+	}), partNames)
+}
+
+func (a verbs) extend() *cobra.Command {
+	var end string
+	var by time.Duration
+	cmd := &cobra.Command{
+		Use: "extend NAME", Short: "Move the end of a session, and its cleanup deadline by as much",
+		Long:    `Moves the end of a session. It is refused where others have booked its hosts by then.`,
+		Example: "  steady session extend lab --by 30m\n  steady session extend lab --end 2026-03-01T12:00:00Z",
+	}
+	cmd.Flags().StringVar(&end, "end", "", "the new end, such as 2026-03-01T12:00:00Z")
+	cmd.Flags().DurationVar(&by, "by", 0, "how much later it ends; with a minus, how much sooner")
+	var at time.Time
+	cmd.PreRunE = func(*cobra.Command, []string) (err error) {
+		if (end == "") == (by == 0) {
+			return exit.Badf("give either --end or --by")
+		}
+		if end != "" {
+			if at, err = time.Parse(time.RFC3339, end); err != nil {
+				return exit.Badf("--end %q: expected a time such as %s", end, a.Now().UTC().Format(time.RFC3339))
+			}
+		}
+		return nil
+	}
+	return a.names(a.done(cmd, func(ctx context.Context, c *operator.Client, args []string) (string, error) {
+		to := at
+		if by != 0 {
+			s, err := c.Session(ctx, args[0])
+			if err != nil {
+				return "", err
+			}
+			to = s.Timeslot.End.Add(by)
+		}
+		return "Session " + args[0] + " ends at " + local(to), c.ExtendSession(ctx, args[0], to)
+	}), nil)
+}
+
+func (a verbs) retryPhase() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "retry-phase NAME PART/PHASE", Short: "Have a phase of a session begin anew",
+		Example: "  steady session retry-phase lab web/grade",
+	}
+	return a.names(a.done(cmd, func(ctx context.Context, c *operator.Client, args []string) (string, error) {
+		part, phase, _ := strings.Cut(args[1], "/")
+		if err := cmp.Or(fleet.CheckName(part), fleet.CheckName(phase)); err != nil {
+			return "", exit.Badf("%q: expected PART/PHASE, such as web/grade", args[1])
+		}
+		return "Phase " + args[1] + " of session " + args[0] + " begins anew", c.RetrySessionPhase(ctx, args[0], part, phase)
+	}), phaseNames)
+}
+
+func (a verbs) reconcile() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "reconcile NAME", Short: "Look at everything of a session now",
+		Example: "  steady session reconcile lab",
+	}
+	return a.names(a.done(cmd, func(ctx context.Context, c *operator.Client, args []string) (string, error) {
+		return "Everything of session " + args[0] + " is looked at", c.ReconcileSession(ctx, args[0])
+	}), nil)
+}
+
+func (a verbs) token() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "token NAME", Short: "Print the token with which events are sent to a session",
+		Example: "  steady session token lab\n  curl -H \"Authorization: Bearer $(steady session token lab)\" ...",
+	}
+	return a.names(command.Shows(a.Env, cmd, func(ctx context.Context, c *operator.Client, args []string) (operator.SessionEvents, error) {
+		return c.SessionEvents(ctx, args[0])
+	}, func(e operator.SessionEvents) error {
+		a.Printf("%s\n", e.EventToken)
+		return nil
+	}), nil)
+}
+
+// Attention returns the command for what needs a person.
+func Attention(e *command.Env) *cobra.Command {
+	a := verbs{e}
+	cmd := &cobra.Command{
+		Use: "attention", GroupID: command.GroupWatch, Short: "List what of sessions needs a person",
+		Long: `Lists sessions that failed, and what of a session could not be cleaned up in time. It stays
+on the list until it is acknowledged.`,
+		Example: "  steady attention\n  steady attention ack pod/lab/web/shop --note 'host is being repaired'",
+	}
+	command.Lists(e, cmd, func(ctx context.Context, c *operator.Client, _ []string) ([]operator.Attention, error) {
+		return c.Attention(ctx)
+	}, []string{"what", "state", "since", "why"}, func(x operator.Attention) []string {
+		return []string{x.Kind + "/" + x.ID, x.State, local(x.Since), x.Reason}
+	})
+	cmd.AddCommand(a.ack())
+	return cmd
+}
+
+func (a verbs) ack() *cobra.Command {
+	var note string
+	cmd := &cobra.Command{
+		Use: "ack KIND/ID", Short: "Take something off the list of what needs a person",
+		Example: "  steady attention ack pod/lab/web/shop --note 'host is being repaired'",
+	}
+	cmd.Flags().StringVar(&note, "note", "", "what was done about it, for the log (required)")
+	return a.CompletesWith(a.Talk(cmd, func(ctx context.Context, c *operator.Client, args []string) error {
+		kind, id, ok := strings.Cut(args[0], "/")
+		switch {
+		case !ok || !slices.Contains([]string{"session", "part", "pod", "phase"}, kind):
+			return exit.Badf("%q: expected KIND/ID as steady attention lists it", args[0])
+		case note == "":
+			return exit.Bad(errors.New("--note is empty: say what was done about it, for the log"))
+		}
+		if err := c.Acknowledge(ctx, operator.Acknowledge{Kind: kind, ID: id, Note: note}); err != nil {
+			return err
+		}
+		a.Printf("%s is off the list\n", args[0])
+		return nil
+	}), func(ctx context.Context, c *operator.Client, args []string, _ string) (names []string, err error) {
+		if len(args) > 0 {
+			return nil, nil
+		}
+		all, err := c.Attention(ctx)
+		for _, x := range all {
+			names = append(names, x.Kind+"/"+x.ID+"\t"+x.State)
+		}
+		return names, err
+	})
+}
