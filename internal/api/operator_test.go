@@ -24,7 +24,7 @@ import (
 )
 
 // routePath fills in a route's parameters.
-var routePath = strings.NewReplacer("{host}", "h", "{rollout}", "r", "{verb}", "pause", "{channel}", "c", "{bundle}", "b", "{id}", "i", "{kind}", "workspace", "{name}", "n")
+var routePath = strings.NewReplacer("{host}", "h", "{rollout}", "r", "{verb}", "pause", "{channel}", "c", "{bundle}", "b", "{id}", "i", "{kind}", "workspace", "{name}", "n", "{node}", "n", "{part}", "p", "{phase}", "h")
 
 // request sends one to the operator API as anybody might.
 func (w *world) request(secret, method, path, body string, headers ...string) (int, string) {
@@ -45,6 +45,9 @@ func (w *world) answer(secret, method, path, body string, headers ...string) (*h
 	req.Header.Set("Content-Type", "application/json")
 	if slices.Contains(headers, "Authorization") {
 		req.Header.Del("Authorization")
+	}
+	if slices.Contains(headers, "Content-Type") {
+		req.Header.Del("Content-Type")
 	}
 	for i := 0; i+1 < len(headers); i += 2 {
 		req.Header.Add(headers[i], headers[i+1])

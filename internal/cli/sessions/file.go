@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -100,16 +101,24 @@ func Read(file string, data []byte, now time.Time) (name string, n operator.NewS
 	}
 	r.doc, r.name = doc, in.Name
 	n = r.session(&in)
-	if strictyaml.Fatal(r.problems) {
-		return "", n, strictyaml.Sort(r.problems)
-	}
 	s := n.Spec()
 	if found, ok := session.Validate(in.Name, &s, r.now).(session.Problems); ok {
-		for _, p := range found {
-			r.problems = append(r.problems, doc.At(pathInFile(p.Path), p.Message))
-		}
+		r.add(found)
 	}
 	return in.Name, n, strictyaml.Sort(r.problems)
+}
+
+// add takes in what is wrong with the session, but where the reason is that a value could not be read.
+func (r *reader) add(found session.Problems) {
+	unread := r.problems
+	for _, x := range found {
+		p := r.doc.At(pathInFile(x.Path), x.Message)
+		follows := strings.Contains(x.Path, ".workloads") && strictyaml.Fatal(unread) ||
+			slices.ContainsFunc(unread, func(u Problem) bool { return u.Line == p.Line && u.Column == p.Column })
+		if !follows {
+			r.problems = append(r.problems, p)
+		}
+	}
 }
 
 func (r *reader) addf(path []string, format string, args ...any) {
