@@ -1,5 +1,11 @@
 // Made from the description of the operator API (OpenAPI); go test ./internal/api -run TestTypesOfTheUI -rewrite makes it again.
 
+export interface Acknowledge {
+  id: string;
+  kind: "session" | "part" | "pod" | "phase";
+  note: string;
+}
+
 export interface Adopt {
   objects?: ObjectRef[] | null;
   reason?: string;
@@ -30,6 +36,15 @@ export interface Answer {
   target: string;
   wave: string;
   waveBlocks?: Block[] | null;
+}
+
+export interface Attention {
+  id: string;
+  kind: string;
+  reason: string;
+  session: string;
+  since: string;
+  state: string;
 }
 
 export interface Block {
@@ -96,6 +111,12 @@ export interface ChannelState {
 export interface Conversion {
   value?: unknown;
   yaml?: string;
+}
+
+export interface CreatedSession {
+  eventPath: string;
+  eventToken: string;
+  session: Session;
 }
 
 export interface Definition {
@@ -247,6 +268,10 @@ export interface EventPage {
   earlier?: number;
   events: Event[] | null;
   next: number;
+}
+
+export interface ExtendSession {
+  end: string;
 }
 
 export interface Field {
@@ -520,6 +545,12 @@ export interface Kind {
   roles: string[] | null;
 }
 
+export interface LeftOutHost {
+  code: string;
+  host: string;
+  message: string;
+}
+
 export interface Leg {
   config: unknown;
   id?: string;
@@ -668,6 +699,12 @@ export interface NewRerun {
   policy?: string[] | null;
   record?: number;
   seed?: number;
+}
+
+export interface NewSession {
+  onFailure?: string;
+  parts: SessionPart[] | null;
+  timeslot: SessionTimeslot;
 }
 
 export interface NewToken {
@@ -847,6 +884,15 @@ export interface Pause {
 export interface Place {
   at: number;
   seq: number;
+}
+
+export interface PlacedPod {
+  feasible: number;
+  gpus?: number[] | null;
+  host?: string;
+  leftOut?: LeftOutHost[] | null;
+  message: string;
+  pod: string;
 }
 
 export interface PlanAnswer {
@@ -1148,6 +1194,16 @@ export interface Schema {
   "x-verbs"?: string[] | null;
 }
 
+export interface Selector {
+  all?: boolean;
+  and?: Selector[] | null;
+  channel?: string;
+  hosts?: string[] | null;
+  not?: Selector;
+  tags?: string[] | null;
+  tagsAny?: string[] | null;
+}
+
 export interface Server {
   lastBackup: number;
   problems: ServerProblem[] | null;
@@ -1160,6 +1216,125 @@ export interface ServerProblem {
   check: string;
   message: string;
   next: string;
+}
+
+export interface Session {
+  alert?: boolean;
+  created?: string;
+  generation: number;
+  name: string;
+  owner: string;
+  parts: SessionPartStatus[] | null;
+  reason?: string;
+  state: string;
+  timeslot: SessionTimeslot;
+}
+
+export interface SessionCall {
+  body?: unknown;
+  method?: string;
+  url: string;
+}
+
+export interface SessionEvents {
+  eventPath: string;
+  eventToken: string;
+}
+
+export interface SessionGPURequest {
+  count?: number;
+  memory?: number;
+  model?: string;
+  vendor?: string;
+}
+
+export interface SessionGate {
+  at?: string;
+  event?: string;
+  part?: string;
+  phase?: string;
+}
+
+export interface SessionJobStatus {
+  attempts?: number;
+  name: string;
+  reason?: string;
+  result?: unknown;
+  state: string;
+}
+
+export interface SessionPart {
+  after?: SessionGate[] | null;
+  name: string;
+  onFailure?: string;
+  phases?: SessionPhase[] | null;
+  pods?: SessionPod[] | null;
+  stopped?: boolean;
+}
+
+export interface SessionPartStatus {
+  name: string;
+  phase: string;
+  phases?: SessionJobStatus[] | null;
+  pods?: SessionPodStatus[] | null;
+  reason?: string;
+  stopped?: boolean;
+}
+
+export interface SessionPhase {
+  await?: string;
+  job?: SessionCall;
+  name: string;
+  retries?: number;
+  timeout?: number;
+}
+
+export interface SessionPod {
+  antiAffinity?: string[] | null;
+  arch?: string;
+  gpu?: SessionGPURequest;
+  name: string;
+  resources?: SessionResources;
+  selector?: Selector;
+  spread?: SessionSpread;
+  workloads: SessionWorkload[] | null;
+}
+
+export interface SessionPodStatus {
+  attempts?: number;
+  gpus?: number[] | null;
+  host?: string;
+  name: string;
+  phase: string;
+  reason?: string;
+  workloads: string[] | null;
+}
+
+export interface SessionPreview {
+  fits: boolean;
+  pods: PlacedPod[] | null;
+}
+
+export interface SessionResources {
+  memory?: number;
+  milliCPU?: number;
+}
+
+export interface SessionSpread {
+  tags?: string[] | null;
+}
+
+export interface SessionTimeslot {
+  cleanupDeadline: string;
+  end: string;
+  provisionAt: string;
+  start: string;
+}
+
+export interface SessionWorkload {
+  kind: string;
+  name: string;
+  spec: unknown;
 }
 
 export interface SetObject {
@@ -1298,6 +1473,7 @@ export interface Wave {
 
 // Answers are what each operation answers, by its id.
 export interface Answers {
+  "acknowledge": void;
   "add-quarantine": void;
   "adopt-objects": Outcome[] | null;
   "ask-resource": Changed;
@@ -1306,10 +1482,12 @@ export interface Answers {
   "create-forecast": Forecast;
   "create-login-link": LoginLink;
   "create-rerun": Forecast;
+  "create-session": CreatedSession;
   "create-token": MadeToken;
   "decommission-host": void;
   "end-safe-mode": RestoreWait;
   "enrolment": Enrolment;
+  "extend-session": void;
   "freeze-host": Frozen;
   "get-forecast": Forecast;
   "health": unknown;
@@ -1321,6 +1499,7 @@ export interface Answers {
   "host-prune": unknown;
   "ignore-drift": Ignored;
   "image-output": unknown;
+  "list-attention": Attention[] | null;
   "list-drift": EpisodeRow[] | null;
   "list-events": EventPage;
   "list-hosts": Host[] | null;
@@ -1332,6 +1511,7 @@ export interface Answers {
   "list-resolutions": Resolution[] | null;
   "list-resources": HostResources;
   "list-rollouts": Rollout[] | null;
+  "list-sessions": Session[] | null;
   "list-sources": Source[] | null;
   "list-tokens": Token[] | null;
   "log-in": void;
@@ -1341,17 +1521,21 @@ export interface Answers {
   "newest-release": unknown;
   "openapi": unknown;
   "operate-node": void;
+  "operate-part": void;
   "operate-rollout": void;
+  "operate-session": void;
   "page-hosts": HostPage;
   "page-resources": ResourcePage;
   "plan-resource": PlanAnswer;
   "preview-object": ObjectPreview;
+  "preview-session": SessionPreview;
   "promote-wave": void;
   "push-override": OverridePushed;
   "push-release": unknown;
   "push-roots": RootsPushed;
   "read-history": unknown;
   "readiness": unknown;
+  "receive-event": unknown;
   "reconcile": void;
   "reference": Reference;
   "remove-object": void;
@@ -1362,10 +1546,12 @@ export interface Answers {
   "resume-node": void;
   "retire-node": void;
   "retry-host": void;
+  "retry-phase": void;
   "retry-rollout": Retried;
   "revoke-host": void;
   "revoke-token": void;
   "safe-mode": RestoreWait;
+  "session-token": SessionEvents;
   "set-object": ObjectDetail;
   "set-resource": Changed;
   "set-topics": void;
@@ -1379,6 +1565,7 @@ export interface Answers {
   "show-rollout": RolloutDetail;
   "show-schema": Schema;
   "show-server": Server;
+  "show-session": Session;
   "status": Status;
   "stream-events": unknown;
   "stream-topics": unknown;
@@ -1398,6 +1585,7 @@ export type Route = readonly [method: string, path: string, past?: boolean, purp
 
 // routes are the operations by their id.
 export const routes: Record<keyof Answers, Route> = {
+  "acknowledge": ["POST", "/v1/operator/attention/ack"],
   "add-quarantine": ["POST", "/v1/operator/quarantine/{channel}/{bundle}/add"],
   "adopt-objects": ["POST", "/v1/operator/nodes/{node}/adopt"],
   "ask-resource": ["POST", "/v1/operator/hosts/{host}/{kind}/{name}/{verb}", false, "Ask once for something of a resource"],
@@ -1406,10 +1594,12 @@ export const routes: Record<keyof Answers, Route> = {
   "create-forecast": ["POST", "/v1/operator/forecasts"],
   "create-login-link": ["POST", "/v1/operator/login-links"],
   "create-rerun": ["POST", "/v1/operator/reruns"],
+  "create-session": ["POST", "/v1/operator/sessions/{name}"],
   "create-token": ["POST", "/v1/operator/tokens"],
   "decommission-host": ["POST", "/v1/operator/hosts/{host}/decommission", false, "Revoke a host and retire it"],
   "end-safe-mode": ["POST", "/v1/operator/safe-mode/end"],
   "enrolment": ["GET", "/v1/operator/enrolment"],
+  "extend-session": ["POST", "/v1/operator/sessions/{name}/extend"],
   "freeze-host": ["POST", "/v1/operator/hosts/{host}/freeze", false, "Give a host no grants for a while"],
   "get-forecast": ["GET", "/v1/operator/forecasts/{id}"],
   "health": ["GET", "/healthz"],
@@ -1421,6 +1611,7 @@ export const routes: Record<keyof Answers, Route> = {
   "host-prune": ["POST", "/v1/operator/hosts/{host}/prune", false, "Remove what carries the host's labels and nobody declares, in frames"],
   "ignore-drift": ["POST", "/v1/operator/drift-ignored"],
   "image-output": ["GET", "/v1/operator/hosts/{host}/image/{name}/output"],
+  "list-attention": ["GET", "/v1/operator/attention"],
   "list-drift": ["GET", "/v1/operator/drift", true],
   "list-events": ["GET", "/v1/operator/events", true],
   "list-hosts": ["GET", "/v1/operator/hosts"],
@@ -1432,6 +1623,7 @@ export const routes: Record<keyof Answers, Route> = {
   "list-resolutions": ["GET", "/v1/operator/drift-resolutions", true],
   "list-resources": ["GET", "/v1/operator/hosts/{host}/resources", true],
   "list-rollouts": ["GET", "/v1/operator/rollouts", true],
+  "list-sessions": ["GET", "/v1/operator/sessions"],
   "list-sources": ["GET", "/v1/operator/sources"],
   "list-tokens": ["GET", "/v1/operator/tokens"],
   "log-in": ["POST", "/v1/operator/logins"],
@@ -1441,17 +1633,21 @@ export const routes: Record<keyof Answers, Route> = {
   "newest-release": ["GET", "/v1/operator/releases/newest"],
   "openapi": ["GET", "/v1/operator/openapi.json"],
   "operate-node": ["POST", "/v1/operator/nodes/{node}/{verb}"],
+  "operate-part": ["POST", "/v1/operator/sessions/{name}/parts/{part}/{verb}"],
   "operate-rollout": ["POST", "/v1/operator/rollouts/{rollout}/{verb}", false, "Pause, resume or cancel a rollout"],
+  "operate-session": ["POST", "/v1/operator/sessions/{name}/{verb}"],
   "page-hosts": ["GET", "/v1/operator/host-list", true],
   "page-resources": ["GET", "/v1/operator/resource-list"],
   "plan-resource": ["POST", "/v1/operator/hosts/{host}/plan", false, "Ask a host what setting a resource would do"],
   "preview-object": ["POST", "/v1/operator/config/{kind}/{name}/preview"],
+  "preview-session": ["POST", "/v1/operator/sessions/{name}/preview"],
   "promote-wave": ["POST", "/v1/operator/rollouts/{rollout}/promote", false, "Open the next wave of a rollout although a gate blocks it"],
   "push-override": ["POST", "/v1/operator/overrides"],
   "push-release": ["POST", "/v1/operator/releases"],
   "push-roots": ["POST", "/v1/operator/roots"],
   "read-history": ["GET", "/v1/operator/history"],
   "readiness": ["GET", "/readyz"],
+  "receive-event": ["POST", "/v1/sessions/{name}/events"],
   "reconcile": ["POST", "/v1/operator/reconcile"],
   "reference": ["GET", "/v1/operator/reference"],
   "remove-object": ["DELETE", "/v1/operator/config/{kind}/{name}"],
@@ -1462,10 +1658,12 @@ export const routes: Record<keyof Answers, Route> = {
   "resume-node": ["POST", "/v1/operator/nodes/{node}/resume"],
   "retire-node": ["POST", "/v1/operator/nodes/{node}/retire"],
   "retry-host": ["POST", "/v1/operator/hosts/{host}/retry", false, "Have a host try again what it gave up"],
+  "retry-phase": ["POST", "/v1/operator/sessions/{name}/phases/{part}/{phase}/retry"],
   "retry-rollout": ["POST", "/v1/operator/rollouts/{rollout}/retry", false, "Try a rollout again that failed for a cause outside of it"],
   "revoke-host": ["POST", "/v1/operator/hosts/{host}/revoke", false, "End the certificates of a host"],
   "revoke-token": ["POST", "/v1/operator/tokens/{id}/revoke"],
   "safe-mode": ["GET", "/v1/operator/safe-mode"],
+  "session-token": ["POST", "/v1/operator/sessions/{name}/token"],
   "set-object": ["PUT", "/v1/operator/config/{kind}/{name}"],
   "set-resource": ["PUT", "/v1/operator/hosts/{host}/{kind}/{name}"],
   "set-topics": ["POST", "/v1/operator/stream/{id}"],
@@ -1479,6 +1677,7 @@ export const routes: Record<keyof Answers, Route> = {
   "show-rollout": ["GET", "/v1/operator/rollouts/{rollout}", true],
   "show-schema": ["GET", "/v1/operator/schema/{kind}"],
   "show-server": ["GET", "/v1/operator/server"],
+  "show-session": ["GET", "/v1/operator/sessions/{name}"],
   "status": ["GET", "/v1/operator/status", true],
   "stream-events": ["GET", "/v1/operator/events/stream"],
   "stream-topics": ["GET", "/v1/operator/stream"],
