@@ -24,7 +24,6 @@ import (
 	"github.com/steadyfleet/steady/internal/cli/keys"
 	"github.com/steadyfleet/steady/internal/cli/nodecmd"
 	"github.com/steadyfleet/steady/internal/cli/operate"
-	"github.com/steadyfleet/steady/internal/cli/sessions"
 	"github.com/steadyfleet/steady/internal/cli/simulate"
 	"github.com/steadyfleet/steady/internal/cli/term"
 	"github.com/steadyfleet/steady/internal/cli/workspaces"
@@ -100,7 +99,7 @@ func (a *app) root() *cobra.Command {
 	root.AddCommand(a.StreamVerbs()...)
 	root.AddCommand(devices.Node(a.Env, append(nodecmd.Verbs(a.Env), a.nodeToken())...), devices.Drift(a.Env))
 	root.AddCommand(devices.Objects(a.Env)...)
-	root.AddCommand(sessions.Command(a.Env), sessions.Attention(a.Env))
+	root.AddCommand(apply.Sessions(a.Env), apply.Attention(a.Env))
 	strict(root)
 	return root
 }

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/steadyfleet/steady/internal/api/cloudevents"
 	"github.com/steadyfleet/steady/internal/control"
 	"github.com/steadyfleet/steady/internal/wire"
 	"github.com/steadyfleet/steady/reconcile/engine"
@@ -45,11 +44,11 @@ func (h *Handler) takeEvent(w http.ResponseWriter, r *http.Request, name string)
 		return 0, control.EventUnavailable, err
 	}
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(receiveTimeout)) // HTTP/2 without it is bounded by the connection's
-	e, err := cloudevents.Read(w, r)
+	e, err := readCloudEvent(w, r)
 	switch {
-	case errors.Is(err, cloudevents.ErrTooLarge):
+	case errors.Is(err, errEventTooLarge):
 		return http.StatusRequestEntityTooLarge, control.EventTooLarge, err
-	case errors.Is(err, cloudevents.ErrMediaType):
+	case errors.Is(err, errMediaType):
 		return http.StatusUnsupportedMediaType, control.EventMalformed, err
 	case err != nil:
 		return http.StatusBadRequest, control.EventMalformed, err

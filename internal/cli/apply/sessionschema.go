@@ -1,4 +1,4 @@
-package sessions
+package apply
 
 import (
 	"sync"
@@ -6,9 +6,9 @@ import (
 	"github.com/steadyfleet/steady/internal/strictyaml"
 )
 
-var schema = sync.OnceValue(func() *strictyaml.Schema { return strictyaml.MustSchema([]byte(schemaJSON)) })
+var sessionSchema = sync.OnceValue(func() *strictyaml.Schema { return strictyaml.MustSchema([]byte(sessionSchemaJSON)) })
 
-const schemaJSON = `{
+const sessionSchemaJSON = `{
   "type": "object", "additionalProperties": false, "required": ["name", "timeslot", "parts"],
   "properties": {
     "name": {"type": "string", "description": "the name of the session"},

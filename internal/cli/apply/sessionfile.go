@@ -1,4 +1,4 @@
-package sessions
+package apply
 
 import (
 	"crypto/sha256"
@@ -13,23 +13,19 @@ import (
 	"time"
 
 	"github.com/steadyfleet/steady/internal/api/operator"
-	"github.com/steadyfleet/steady/internal/cli/apply"
 	"github.com/steadyfleet/steady/internal/core/fleet"
-	"github.com/steadyfleet/steady/internal/core/place"
+	placement "github.com/steadyfleet/steady/internal/core/place"
 	"github.com/steadyfleet/steady/internal/core/session"
 	"github.com/steadyfleet/steady/internal/core/spec"
 	"github.com/steadyfleet/steady/internal/strictyaml"
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
 
-// Problem is one finding, with its file, line and column.
-type Problem = strictyaml.Problem
-
 // cleanup is how long a session may take to go where its file says no cleanupDeadline.
 const cleanup = 15 * time.Minute
 
-// document is a session as people write it.
-type document struct {
+// sessionDocument is a session as people write it.
+type sessionDocument struct {
 	Name     string `json:"name"`
 	Timeslot struct {
 		ProvisionAt     string `json:"provisionAt"`
@@ -56,15 +52,15 @@ type document struct {
 }
 
 type podDocument struct {
-	Name         string          `json:"name"`
-	Compose      any             `json:"compose"` // a file, or what would be in it
-	CPUs         *float64        `json:"cpus"`
-	Memory       string          `json:"memory"`
-	GPUs         *gpuDocument    `json:"gpus"`
-	Arch         string          `json:"arch"`
-	Selector     *fleet.Selector `json:"selector"`
-	Spread       *place.Spread   `json:"spread"`
-	AntiAffinity []string        `json:"antiAffinity"`
+	Name         string            `json:"name"`
+	Compose      any               `json:"compose"` // a file, or what would be in it
+	CPUs         *float64          `json:"cpus"`
+	Memory       string            `json:"memory"`
+	GPUs         *gpuDocument      `json:"gpus"`
+	Arch         string            `json:"arch"`
+	Selector     *fleet.Selector   `json:"selector"`
+	Spread       *placement.Spread `json:"spread"`
+	AntiAffinity []string          `json:"antiAffinity"`
 }
 
 type gpuDocument struct {
@@ -74,8 +70,8 @@ type gpuDocument struct {
 	Memory string `json:"memory"`
 }
 
-// reader reads one file.
-type reader struct {
+// sessionReader reads one file.
+type sessionReader struct {
 	file     string
 	data     []byte
 	now      time.Time
@@ -84,18 +80,18 @@ type reader struct {
 	problems []Problem
 }
 
-// Read reads the file of a session; times in it are relative to now. What is wrong is found here with its
+// ReadSession reads the file of a session; times in it are relative to now. What is wrong is found here with its
 // line, before any server is asked.
-func Read(file string, data []byte, now time.Time) (name string, n operator.NewSession, problems []Problem) {
-	r := &reader{file: file, data: data, now: now.UTC().Truncate(time.Second)}
+func ReadSession(file string, data []byte, now time.Time) (name string, n operator.NewSession, problems []Problem) {
+	r := &sessionReader{file: file, data: data, now: now.UTC().Truncate(time.Second)}
 	doc, problems := strictyaml.Parse(file, data)
 	if doc == nil || strictyaml.Fatal(problems) {
 		return "", n, problems
 	}
-	if problems := doc.Check(schema()); len(problems) > 0 {
+	if problems := doc.Check(sessionSchema()); len(problems) > 0 {
 		return "", n, problems
 	}
-	var in document
+	var in sessionDocument
 	if err := doc.DecodeKnown(&in); err != nil {
 		return "", n, []Problem{{File: file, Message: err.Error()}}
 	}
@@ -109,7 +105,7 @@ func Read(file string, data []byte, now time.Time) (name string, n operator.NewS
 }
 
 // add takes in what is wrong with the session, but where the reason is that a value could not be read.
-func (r *reader) add(found session.Problems) {
+func (r *sessionReader) add(found session.Problems) {
 	unread := r.problems
 	for _, x := range found {
 		p := r.doc.At(pathInFile(x.Path), x.Message)
@@ -121,7 +117,7 @@ func (r *reader) add(found session.Problems) {
 	}
 }
 
-func (r *reader) addf(path []string, format string, args ...any) {
+func (r *sessionReader) addf(path []string, format string, args ...any) {
 	r.problems = append(r.problems, r.doc.At(path, fmt.Sprintf(format, args...)))
 }
 
@@ -134,7 +130,7 @@ func pathInFile(path string) []string {
 	return strings.Split(path, ".")
 }
 
-func (r *reader) session(in *document) (n operator.NewSession) {
+func (r *sessionReader) session(in *sessionDocument) (n operator.NewSession) {
 	t := &in.Timeslot
 	n.Timeslot.ProvisionAt = r.at(t.ProvisionAt, r.now, "timeslot", "provisionAt")
 	n.Timeslot.Start = r.at(t.Start, n.Timeslot.ProvisionAt, "timeslot", "start")
@@ -168,7 +164,7 @@ func below(path []string, more ...string) []string {
 }
 
 // at reads an instant: RFC 3339, or such as in 90m.
-func (r *reader) at(text string, otherwise time.Time, path ...string) time.Time {
+func (r *sessionReader) at(text string, otherwise time.Time, path ...string) time.Time {
 	if text == "" {
 		return otherwise
 	}
@@ -182,7 +178,7 @@ func (r *reader) at(text string, otherwise time.Time, path ...string) time.Time 
 	return t.UTC()
 }
 
-func (r *reader) duration(text string, path []string) time.Duration {
+func (r *sessionReader) duration(text string, path []string) time.Duration {
 	if text == "" {
 		return 0
 	}
@@ -193,24 +189,24 @@ func (r *reader) duration(text string, path []string) time.Duration {
 	return d
 }
 
-func (r *reader) size(text string, path []string) int64 {
+func (r *sessionReader) size(text string, path []string) int64 {
 	if text == "" {
 		return 0
 	}
-	n, err := apply.ParseSize(text)
+	n, err := ParseSize(text)
 	if err != nil {
 		r.addf(path, "%v", err)
 	}
 	return n
 }
 
-func (r *reader) pod(part string, in *podDocument, path []string) session.Pod {
+func (r *sessionReader) pod(part string, in *podDocument, path []string) session.Pod {
 	out := session.Pod{Name: in.Name, Arch: in.Arch, Spread: in.Spread, AntiAffinity: in.AntiAffinity}
 	if in.Selector != nil {
 		out.Selector = *in.Selector
 	}
 	limits := r.compose(part, in, &out, path)
-	out.Resources = place.Resources{MilliCPU: limits.NanoCPUs / 1e6, Memory: limits.Memory}
+	out.Resources = placement.Resources{MilliCPU: limits.NanoCPUs / 1e6, Memory: limits.Memory}
 	if in.CPUs != nil {
 		out.Resources.MilliCPU = int64(*in.CPUs * 1000)
 	}
@@ -218,13 +214,13 @@ func (r *reader) pod(part string, in *podDocument, path []string) session.Pod {
 		out.Resources.Memory = r.size(in.Memory, below(path, "memory"))
 	}
 	if g := in.GPUs; g != nil {
-		out.GPU = place.GPURequest{Count: g.Count, Vendor: g.Vendor, Model: g.Model, Memory: r.size(g.Memory, below(path, "gpus", "memory"))}
+		out.GPU = placement.GPURequest{Count: g.Count, Vendor: g.Vendor, Model: g.Model, Memory: r.size(g.Memory, below(path, "gpus", "memory"))}
 	}
 	return out
 }
 
 // compose reads a pod's fragment, and returns the sum of the limits in it.
-func (r *reader) compose(part string, in *podDocument, out *session.Pod, path []string) (sum spec.Limits) {
+func (r *sessionReader) compose(part string, in *podDocument, out *session.Pod, path []string) (sum spec.Limits) {
 	file, at, err := r.fragment(in.Compose, below(path, "compose"))
 	if err != nil {
 		r.addf(below(path, "compose"), "%v", err)
@@ -234,7 +230,7 @@ func (r *reader) compose(part string, in *podDocument, out *session.Pod, path []
 	if at != nil {
 		defer os.RemoveAll(filepath.Dir(file))
 	}
-	list, problems, err := apply.ReadCompose(file, apply.ComposeOptions{Name: strings.TrimSuffix(prefix, "-"), Prefix: prefix})
+	list, problems, err := ReadCompose(file, ComposeOptions{Name: strings.TrimSuffix(prefix, "-"), Prefix: prefix})
 	if err != nil {
 		r.addf(below(path, "compose"), "%v", err)
 		return sum
@@ -245,7 +241,7 @@ func (r *reader) compose(part string, in *podDocument, out *session.Pod, path []
 		}
 		r.problems = append(r.problems, p)
 	}
-	for _, x := range apply.Order(list) {
+	for _, x := range Order(list) {
 		if !strings.HasPrefix(x.Name, prefix) {
 			r.addf(below(path, "compose"), "%s is of a kind that sessions do not take: expected services, networks and volumes", x.ID)
 			continue
@@ -261,7 +257,7 @@ func (r *reader) compose(part string, in *podDocument, out *session.Pod, path []
 
 // fragment is the file of a pod's Compose fragment. At is nil, or where in the session's file a finding in it
 // belongs: then the file is one that was made for it.
-func (r *reader) fragment(v any, path []string) (file string, at func(Problem) Problem, err error) {
+func (r *sessionReader) fragment(v any, path []string) (file string, at func(Problem) Problem, err error) {
 	if name, ok := v.(string); ok {
 		if !filepath.IsAbs(name) {
 			name = filepath.Join(filepath.Dir(r.file), name)
@@ -292,7 +288,7 @@ var blockKey = regexp.MustCompile(`compose:\s*(#.*)?$`)
 
 // block cuts the mapping below a key out of the file, with its lines and columns. It is not the same
 // where the mapping is not written in lines of its own.
-func (r *reader) block(line, column int) (text []byte, same bool) {
+func (r *sessionReader) block(line, column int) (text []byte, same bool) {
 	lines := strings.Split(string(r.data), "\n")
 	if !blockKey.MatchString(strings.TrimRight(lines[line-1][column-1:], "\r")) {
 		return nil, false

@@ -1,6 +1,4 @@
-// Package cloudevents reads CloudEvents 1.0 out of HTTP requests, in binary and structured mode. The
-// data of an event is kept as JSON: text as a string, and other bytes not at all.
-package cloudevents
+package operations
 
 import (
 	"bytes"
@@ -18,51 +16,51 @@ import (
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
 
-// maxBody bounds a request: the data, which may be encoded, and its attributes.
-const maxBody = 2 * engine.MaxEventData
+// maxEvent bounds a request: the data, which may be encoded, and its attributes.
+const maxEvent = 2 * engine.MaxEventData
 
-// Event is one CloudEvent.
-type Event struct {
+// cloudEvent is a CloudEvent 1.0. Its data is kept as JSON: text as a string, and other bytes not at all.
+type cloudEvent struct {
 	ID, Source, Type, Subject string
 	Data                      json.RawMessage // nil: none
 }
 
 // What is wrong with a request; see errors.Is.
 var (
-	ErrMalformed = errors.New("it is no CloudEvent")
-	ErrMediaType = errors.New("its content type is not taken")
-	ErrTooLarge  = fmt.Errorf("an event has at most %d bytes of data, and %d in each of source, id and type", engine.MaxEventData, engine.MaxEventName)
+	errMalformed     = errors.New("it is no CloudEvent")
+	errMediaType     = errors.New("its content type is not supported")
+	errEventTooLarge = fmt.Errorf("an event has at most %d bytes of data, and %d in each of source, id and type", engine.MaxEventData, engine.MaxEventName)
 )
 
 func malformed(format string, args ...any) error {
-	return fmt.Errorf("%w: %s", ErrMalformed, fmt.Sprintf(format, args...))
+	return fmt.Errorf("%w: %s", errMalformed, fmt.Sprintf(format, args...))
 }
 
-const structured = "application/cloudevents+json"
+const structuredMode = "application/cloudevents+json"
 
-// Read reads the event of a request.
-func Read(w http.ResponseWriter, r *http.Request) (e Event, err error) {
+// readCloudEvent reads the event of a request in binary or structured mode of the HTTP binding.
+func readCloudEvent(w http.ResponseWriter, r *http.Request) (e cloudEvent, err error) {
 	kind, params, err := mediaType(r.Header.Get("Content-Type"))
 	if err != nil {
 		return e, err
 	}
-	if kind != structured && (strings.HasPrefix(kind, "application/cloudevents") || r.Header.Get("Ce-Specversion") == "") {
-		return e, fmt.Errorf("%w: expected %s, or the headers ce-specversion, ce-id, ce-source and ce-type", ErrMediaType, structured)
+	if kind != structuredMode && (strings.HasPrefix(kind, "application/cloudevents") || r.Header.Get("Ce-Specversion") == "") {
+		return e, fmt.Errorf("%w: expected %s, or the headers ce-specversion, ce-id, ce-source and ce-type", errMediaType, structuredMode)
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxEvent))
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return e, ErrTooLarge
+		return e, errEventTooLarge
 	}
 	if err != nil {
 		return e, malformed("the body did not arrive")
 	}
-	if kind == structured {
+	if kind == structuredMode {
 		e, err = readStructured(body)
 	} else {
 		e, err = readBinary(r.Header, kind, params["charset"], body)
 	}
 	if err != nil {
-		return Event{}, err
+		return cloudEvent{}, err
 	}
 	return e, e.bounded()
 }
@@ -72,26 +70,26 @@ func mediaType(header string) (kind string, params map[string]string, err error)
 		return "", nil, nil
 	}
 	if kind, params, err = mime.ParseMediaType(header); err != nil {
-		return "", nil, fmt.Errorf("%w: content type %.80q: %w", ErrMediaType, header, err)
+		return "", nil, fmt.Errorf("%w: content type %.80q: %w", errMediaType, header, err)
 	}
 	return kind, params, nil
 }
 
 // bounded refuses what no inbox takes.
-func (e *Event) bounded() error {
+func (e *cloudEvent) bounded() error {
 	if len(e.Data) > engine.MaxEventData {
-		return ErrTooLarge
+		return errEventTooLarge
 	}
 	for _, s := range []string{e.ID, e.Source, e.Type} {
 		if len(s) > engine.MaxEventName {
-			return ErrTooLarge
+			return errEventTooLarge
 		}
 	}
 	return nil
 }
 
 // check refuses what an event must have and has not.
-func (e *Event) check(version string) error {
+func (e *cloudEvent) check(version string) error {
 	switch {
 	case version != "1.0":
 		return malformed("specversion is %.20q, expected 1.0", version)
@@ -104,7 +102,7 @@ func (e *Event) check(version string) error {
 	return nil
 }
 
-func readBinary(h http.Header, kind, charset string, body []byte) (e Event, err error) {
+func readBinary(h http.Header, kind, charset string, body []byte) (e cloudEvent, err error) {
 	version := ""
 	for name, into := range map[string]*string{"Ce-Specversion": &version, "Ce-Id": &e.ID, "Ce-Source": &e.Source, "Ce-Type": &e.Type, "Ce-Subject": &e.Subject} { // order-free: each by itself
 		values := h.Values(name)
@@ -126,7 +124,7 @@ func readBinary(h http.Header, kind, charset string, body []byte) (e Event, err 
 	return e, nil
 }
 
-func readStructured(body []byte) (e Event, err error) {
+func readStructured(body []byte) (e cloudEvent, err error) {
 	var in struct {
 		Version string          `json:"specversion"`
 		ID      string          `json:"id"`
@@ -143,7 +141,7 @@ func readStructured(body []byte) (e Event, err error) {
 	if err := json.Unmarshal(body, &in); err != nil {
 		return e, malformed("%v", err)
 	}
-	e = Event{ID: in.ID, Source: in.Source, Type: in.Type, Subject: in.Subject}
+	e = cloudEvent{ID: in.ID, Source: in.Source, Type: in.Type, Subject: in.Subject}
 	if err := e.check(in.Version); err != nil {
 		return e, err
 	}
@@ -172,7 +170,7 @@ func dataOf(kind, charset string, raw []byte) (json.RawMessage, error) {
 	case len(raw) == 0:
 		return nil, nil
 	case charset != "" && !strings.EqualFold(charset, "utf-8") && !strings.EqualFold(charset, "us-ascii"):
-		return nil, fmt.Errorf("%w: charset %.40q, expected utf-8", ErrMediaType, charset)
+		return nil, fmt.Errorf("%w: charset %.40q, expected utf-8", errMediaType, charset)
 	case isJSON && (!utf8.Valid(raw) || !json.Valid(raw)):
 		return nil, malformed("its data is no JSON")
 	case isJSON:
@@ -182,5 +180,5 @@ func dataOf(kind, charset string, raw []byte) (json.RawMessage, error) {
 	case strings.HasPrefix(kind, "text/") && utf8.Valid(raw):
 		return json.Marshal(string(raw))
 	}
-	return nil, fmt.Errorf("%w: data of type %.80q, expected JSON or text", ErrMediaType, kind)
+	return nil, fmt.Errorf("%w: data of type %.80q, expected JSON or text", errMediaType, kind)
 }

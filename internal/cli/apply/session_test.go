@@ -1,4 +1,4 @@
-package sessions
+package apply
 
 import (
 	"bytes"
@@ -8,10 +8,11 @@ import (
 
 	"github.com/steadyfleet/steady/internal/api/operator"
 	"github.com/steadyfleet/steady/internal/core/session"
+	"github.com/steadyfleet/steady/internal/strictyaml"
 	"github.com/steadyfleet/steady/internal/testkit"
 )
 
-var now = time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)
+var morning = time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)
 
 const shop = `name: lab
 timeslot:
@@ -45,11 +46,11 @@ parts:
 `
 
 func TestFileOfASession(t *testing.T) {
-	name, n, problems := Read("lab.yaml", []byte(shop), now)
+	name, n, problems := ReadSession("lab.yaml", []byte(shop), morning)
 	if len(problems) > 0 || name != "lab" {
 		t.Fatalf("%q %v", name, problems)
 	}
-	want := session.Timeslot{ProvisionAt: now.Add(5 * time.Minute), Start: now.Add(time.Hour), End: now.Add(2 * time.Hour), CleanupDeadline: now.Add(2*time.Hour + cleanup)}
+	want := session.Timeslot{ProvisionAt: morning.Add(5 * time.Minute), Start: morning.Add(time.Hour), End: morning.Add(2 * time.Hour), CleanupDeadline: morning.Add(2*time.Hour + cleanup)}
 	if n.Timeslot != want {
 		t.Errorf("%+v", n.Timeslot)
 	}
@@ -91,7 +92,7 @@ func TestFindingsHaveTheirPlace(t *testing.T) {
 		{"await: graded", "awaits: graded", `lab.yaml:27:5: unknown key "awaits"`},
 		{"retries: 2", "retries: 11", "lab.yaml:29:14: there are 11; expected 0 to 10"},
 	} {
-		_, _, problems := Read("lab.yaml", []byte(strings.Replace(shop, c.from, c.to, 1)), now)
+		_, _, problems := ReadSession("lab.yaml", []byte(strings.Replace(shop, c.from, c.to, 1)), morning)
 		found := ""
 		for _, p := range problems {
 			found += p.String() + "\n"
@@ -115,10 +116,10 @@ func TestNoTwoPodsHaveTheSamePrefix(t *testing.T) {
 
 // TestCalendarIsReadBack reads the calendar as a program would: lines are unfolded, and texts unescaped.
 func TestCalendarIsReadBack(t *testing.T) {
-	s := operator.Session{Name: "lab", Owner: `ann, of "R;D" \ ` + strings.Repeat("ä", 60), State: session.Running, Created: now,
-		Timeslot: session.Timeslot{Start: now, End: now.Add(time.Hour)}}
+	s := operator.Session{Name: "lab", Owner: `ann, of "R;D" \ ` + strings.Repeat("ä", 60), State: session.Running, Created: morning,
+		Timeslot: session.Timeslot{Start: morning, End: morning.Add(time.Hour)}}
 	var out bytes.Buffer
-	testkit.Must(t, WriteICS(&out, []operator.Session{s, {Name: "next", State: session.Failed}}, now))
+	testkit.Must(t, WriteICS(&out, []operator.Session{s, {Name: "next", State: session.Failed}}, morning))
 	for line := range strings.Lines(out.String()) {
 		if len(line) > 77 || !strings.HasSuffix(line, "\r\n") {
 			t.Errorf("line %q", line)
@@ -141,7 +142,23 @@ func TestCalendarIsReadBack(t *testing.T) {
 	}
 	e := events[0]
 	start, err := time.Parse(icsTime, e["DTSTART"])
-	if err != nil || !start.Equal(now) || e["SUMMARY"] != "lab" || !strings.Contains(e["DESCRIPTION"], s.Owner) || e["STATUS"] != "CONFIRMED" || events[1]["STATUS"] != "CANCELLED" {
+	if err != nil || !start.Equal(morning) || e["SUMMARY"] != "lab" || !strings.Contains(e["DESCRIPTION"], s.Owner) || e["STATUS"] != "CONFIRMED" || events[1]["STATUS"] != "CANCELLED" {
 		t.Errorf("%v %v", events, err)
 	}
+}
+
+// FuzzReadSession: what is read without a finding is a session that a server takes, and a finding is in the file.
+func FuzzReadSession(f *testing.F) {
+	f.Add([]byte(shop))
+	f.Add([]byte("name: a\ntimeslot: {end: in 1h}\nparts:\n- name: p\n  phases: [{name: f, await: x, timeout: 1m}]\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		name, n, problems := ReadSession("lab.yaml", data, morning)
+		if strictyaml.Fatal(problems) {
+			return
+		}
+		s := n.Spec()
+		if err := session.Validate(name, &s, morning); err != nil {
+			t.Errorf("no finding, and %v", err)
+		}
+	})
 }

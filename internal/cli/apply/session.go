@@ -1,5 +1,4 @@
-// Package sessions has the verbs on sessions, and on what of them needs a person.
-package sessions
+package apply
 
 import (
 	"cmp"
@@ -19,18 +18,19 @@ import (
 	"github.com/steadyfleet/steady/internal/strictyaml"
 )
 
-type verbs struct{ *command.Env }
+// sessions has the verbs on sessions, and on what of them needs a person.
+type sessions struct{ *command.Env }
 
-// Command returns the command for sessions.
-func Command(e *command.Env) *cobra.Command {
-	a := verbs{e}
+// Sessions returns the command for sessions.
+func Sessions(e *command.Env) *cobra.Command {
+	a := sessions{e}
 	return command.Group(command.GroupWatch, "session", "Sessions: containers on hosts of the fleet for a time, and gone after it",
 		"  steady session preview -f lab.yaml\n  steady session create -f lab.yaml\n  steady session watch lab",
 		a.create(), a.preview(), a.list(), a.show(), a.watch(), a.stop(), a.start(), a.extend(), a.retryPhase(), a.reconcile(), a.token(), a.calendar())
 }
 
 // names completes the first argument with the names of sessions, and the second with what of one more lists.
-func (a verbs) names(cmd *cobra.Command, more func(*operator.Session) []string) *cobra.Command {
+func (a sessions) names(cmd *cobra.Command, more func(*operator.Session) []string) *cobra.Command {
 	return a.CompletesWith(cmd, func(ctx context.Context, c *operator.Client, args []string, _ string) (names []string, err error) {
 		switch {
 		case len(args) == 0:
@@ -63,23 +63,23 @@ func phaseNames(s *operator.Session) (names []string) {
 	return names
 }
 
-// maxFile bounds what is read from standard input.
-const maxFile = 1 << 20
+// maxSession bounds what is read from standard input.
+const maxSession = 1 << 20
 
 // reads gives a command -f, and has the file read before any server is looked for.
-func (a verbs) reads(cmd *cobra.Command, name *string, n *operator.NewSession) {
+func (a sessions) reads(cmd *cobra.Command, name *string, n *operator.NewSession) {
 	var file string
 	cmd.Flags().StringVarP(&file, "file", "f", "", "file of the session; - is standard input (required)")
 	cmd.PreRunE = func(*cobra.Command, []string) error {
 		if file == "" {
 			return exit.Badf("no file is given; give -f FILE, or -f - for standard input")
 		}
-		data, err := a.Input(file, maxFile)
+		data, err := a.Input(file, maxSession)
 		if err != nil {
 			return exit.Bad(err)
 		}
 		var problems []Problem
-		*name, *n, problems = Read(file, data, a.Now())
+		*name, *n, problems = ReadSession(file, data, a.Now())
 		for _, p := range problems {
 			fmt.Fprintln(a.Err, p)
 		}
@@ -90,7 +90,7 @@ func (a verbs) reads(cmd *cobra.Command, name *string, n *operator.NewSession) {
 	}
 }
 
-func (a verbs) create() *cobra.Command {
+func (a sessions) create() *cobra.Command {
 	var name string
 	var n operator.NewSession
 	cmd := &cobra.Command{
@@ -114,7 +114,7 @@ it again.`,
 	})
 }
 
-func (a verbs) preview() *cobra.Command {
+func (a sessions) preview() *cobra.Command {
 	var name string
 	var n operator.NewSession
 	cmd := &cobra.Command{
@@ -136,7 +136,7 @@ func (a verbs) preview() *cobra.Command {
 	}))
 }
 
-func (a verbs) placed(p operator.SessionPreview) error {
+func (a sessions) placed(p operator.SessionPreview) error {
 	var rows [][]string
 	for _, pod := range p.Pods {
 		rows = append(rows, []string{pod.Pod, pod.Host, gpus(pod.GPUs), pod.Message})
@@ -152,7 +152,7 @@ func (a verbs) placed(p operator.SessionPreview) error {
 	return a.Table([]string{"host", "left out since"}, rows)
 }
 
-func (a verbs) list() *cobra.Command {
+func (a sessions) list() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "list", Short: "List the sessions that are kept",
 		Example: "  steady session list\n  steady session list -o json",
@@ -165,7 +165,7 @@ func (a verbs) list() *cobra.Command {
 }
 
 // done makes a command that asks for something of a session and says what comes of it.
-func (a verbs) done(cmd *cobra.Command, do func(ctx context.Context, c *operator.Client, args []string) (said string, err error)) *cobra.Command {
+func (a sessions) done(cmd *cobra.Command, do func(ctx context.Context, c *operator.Client, args []string) (said string, err error)) *cobra.Command {
 	return a.Talk(cmd, func(ctx context.Context, c *operator.Client, args []string) error {
 		said, err := do(ctx, c, args)
 		if err == nil {
@@ -175,7 +175,7 @@ func (a verbs) done(cmd *cobra.Command, do func(ctx context.Context, c *operator
 	})
 }
 
-func (a verbs) stop() *cobra.Command {
+func (a sessions) stop() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "stop NAME [PART]", Short: "Take a session down, or one part of it", Args: cobra.RangeArgs(1, 2),
 		Example: "  steady session stop lab\n  steady session stop lab web",
@@ -188,7 +188,7 @@ func (a verbs) stop() *cobra.Command {
 	}), partNames)
 }
 
-func (a verbs) start() *cobra.Command {
+func (a sessions) start() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "start NAME PART", Short: "Start a part of a session that was stopped",
 		Example: "  steady session start lab web",
@@ -198,7 +198,7 @@ func (a verbs) start() *cobra.Command {
 	}), partNames)
 }
 
-func (a verbs) extend() *cobra.Command {
+func (a sessions) extend() *cobra.Command {
 	var end string
 	var by time.Duration
 	cmd := &cobra.Command{
@@ -233,7 +233,7 @@ func (a verbs) extend() *cobra.Command {
 	}), nil)
 }
 
-func (a verbs) retryPhase() *cobra.Command {
+func (a sessions) retryPhase() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "retry-phase NAME PART/PHASE", Short: "Have a phase of a session begin anew",
 		Example: "  steady session retry-phase lab web/grade",
@@ -247,17 +247,17 @@ func (a verbs) retryPhase() *cobra.Command {
 	}), phaseNames)
 }
 
-func (a verbs) reconcile() *cobra.Command {
+func (a sessions) reconcile() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "reconcile NAME", Short: "Look at everything of a session now",
 		Example: "  steady session reconcile lab",
 	}
 	return a.names(a.done(cmd, func(ctx context.Context, c *operator.Client, args []string) (string, error) {
-		return "Everything of session " + args[0] + " is looked at", c.ReconcileSession(ctx, args[0])
+		return "Everything of session " + args[0] + " is checked", c.ReconcileSession(ctx, args[0])
 	}), nil)
 }
 
-func (a verbs) token() *cobra.Command {
+func (a sessions) token() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "token NAME", Short: "Print the token with which events are sent to a session",
 		Example: "  steady session token lab\n  curl -H \"Authorization: Bearer $(steady session token lab)\" ...",
@@ -272,7 +272,7 @@ func (a verbs) token() *cobra.Command {
 
 // Attention returns the command for what needs a person.
 func Attention(e *command.Env) *cobra.Command {
-	a := verbs{e}
+	a := sessions{e}
 	cmd := &cobra.Command{
 		Use: "attention", GroupID: command.GroupWatch, Short: "List what of sessions needs a person",
 		Long: `Lists sessions that failed, and what of a session could not be cleaned up in time. It stays
@@ -288,7 +288,7 @@ on the list until it is acknowledged.`,
 	return cmd
 }
 
-func (a verbs) ack() *cobra.Command {
+func (a sessions) ack() *cobra.Command {
 	var note string
 	cmd := &cobra.Command{
 		Use: "ack KIND/ID", Short: "Take something off the list of what needs a person",

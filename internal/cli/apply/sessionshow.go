@@ -1,4 +1,4 @@
-package sessions
+package apply
 
 import (
 	"context"
@@ -29,7 +29,7 @@ func gpus(list []int) string {
 	return strings.Join(out, ", ")
 }
 
-func (a verbs) show() *cobra.Command {
+func (a sessions) show() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "show NAME", Short: "Show a session as a tree: parts, pods with their hosts, and phases",
 		Example: "  steady session show lab\n  steady session show lab -o json",
@@ -39,7 +39,7 @@ func (a verbs) show() *cobra.Command {
 	}, a.tree), nil)
 }
 
-func (a verbs) tree(s operator.Session) error {
+func (a sessions) tree(s operator.Session) error {
 	a.Printf("Session %s of %s is %s", s.Name, s.Owner, s.State)
 	if s.Reason != "" {
 		a.Printf(": %s", s.Reason)
@@ -101,7 +101,7 @@ var ends = map[session.State]int{
 
 const pollEvery = time.Second
 
-func (a verbs) watch() *cobra.Command {
+func (a sessions) watch() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "watch NAME", Short: "Follow a session until it is ready, or will not be",
 		Long: `Prints each change of a session and of its parts, pods and phases, until it is Ready or
@@ -136,7 +136,7 @@ Running, or was so and is Retired (code 0), or is Degraded, Failed or Orphaned (
 }
 
 // changes prints what is not as it was seen.
-func (a verbs) changes(s operator.Session, seen map[string]string, said *string, asJSON bool) error {
+func (a sessions) changes(s operator.Session, seen map[string]string, said *string, asJSON bool) error {
 	if asJSON {
 		raw, err := json.Marshal(s)
 		if err == nil && string(raw) != *said {

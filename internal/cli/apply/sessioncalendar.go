@@ -1,4 +1,4 @@
-package sessions
+package apply
 
 import (
 	"context"
@@ -17,7 +17,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/session"
 )
 
-func (a verbs) calendar() *cobra.Command {
+func (a sessions) calendar() *cobra.Command {
 	format := "text"
 	cmd := &cobra.Command{
 		Use: "calendar", Short: "Print the timeslots of sessions, also for calendar programs",
@@ -45,7 +45,7 @@ func (a verbs) calendar() *cobra.Command {
 }
 
 // days lists sessions by the day on which they start.
-func (a verbs) days(all []operator.Session) error {
+func (a sessions) days(all []operator.Session) error {
 	var rows [][]string
 	day := ""
 	for _, s := range all {
