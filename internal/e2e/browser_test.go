@@ -1,13 +1,10 @@
 package e2e
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -15,10 +12,6 @@ import (
 
 	"github.com/moby/moby/client"
 
-	"github.com/steadyfleet/steady/internal/agent/hosting"
-	"github.com/steadyfleet/steady/internal/api"
-	"github.com/steadyfleet/steady/internal/api/operator"
-	corehost "github.com/steadyfleet/steady/internal/core/host"
 	"github.com/steadyfleet/steady/internal/docker/dockertest"
 	"github.com/steadyfleet/steady/internal/testkit"
 	"github.com/steadyfleet/steady/internal/web/browse"
@@ -81,31 +74,10 @@ func newStep(t *testing.T, engine *dockertest.Daemon) *step {
 func newOffice(t *testing.T) *office {
 	// Not beside tests whose containers come and go: a browser gives up its requests whenever the
 	// addresses of the machine change.
-	o := &office{t: t, engine: dockertest.Engine(t), router: testkit.FreeAddr(t)}
-	o.engine.Busybox(t)
-	o.prefix = o.engine.Namespace(t).Prefix
-	o.step = newStep(t, o.engine)
-	e := newEstate(t)
-	ctx, stop := context.WithCancel(context.Background())
-	server, err := api.Start(ctx, api.Options{DataDir: filepath.Join(t.TempDir(), "server"), Root: e.roots[0], Listen: "127.0.0.1:0"})
-	if err != nil {
-		stop()
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { stop(); testkit.Must(t, server.Wait()) })
-	secret := testkit.Value(os.ReadFile(server.AdminTokenFile()))(t)
-	op := testkit.Value(operator.NewClient(operator.Options{URL: server.OperatorURL(), Token: strings.TrimSpace(string(secret)), ServerCA: server.ServerCA()}))(t)
-	t.Cleanup(op.Close)
-	packed := e.release("v1", declare{"fleet.yaml": browserFleet, "bundles/web/bundle.yaml": "files:\n  - {path: etc/web, content: \"1\\n\"}\n"}).packed()
-	testkit.Value(server.Control().PushRelease(ctx, packed, "test"))(t)
-	testkit.Must(t, packed.Close())
-	host := &box{t: t, name: "web-1", clock: newWallClock(), state: filepath.Join(t.TempDir(), "state"), root: t.TempDir(), log: loud(),
-		hosting: hosting.Config{Engine: o.engine.Socket(), Prefix: o.prefix, HTTP: []string{o.router}}}
-	host.enrol(e.token("web-1", server.URL(), server.ServerCA()))
-	host.start()
-	testkit.Eventually(t, "the host knows what it leaves to the server", func() bool { return host.agent.Status().Machine.Phase == corehost.Converged })
+	l := newLease(t, browserFleet)
+	o := &office{t: t, engine: l.engine, prefix: l.prefix, router: l.router, step: newStep(t, l.engine)}
 	o.Page = browse.Open(t)
-	o.Go(testkit.Value(op.UILink(ctx))(t).URL)
+	o.Go(testkit.Value(l.operator.UILink(t.Context()))(t).URL)
 	o.Wait("heading", "Fleet…")
 	for _, refused := range []string{"403", "422", "404", "409"} { // an image out of bounds, a route without a port, the first snapshot, removals
 		o.Expect("status of " + refused)
