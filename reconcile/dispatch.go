@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"context"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -165,10 +166,17 @@ func (o *queueOwner) fill() (wait time.Duration, ok bool) {
 	return max(0, at.Sub(now)), true
 }
 
+// burst is how many turns a worker takes before it lets other goroutines run. The scheduler
+// would do so after ten milliseconds, in which one that waits for a lock may stand still.
+const burst = 16
+
 // work takes turns while some are due.
 func (o *queueOwner) work(r *run) {
-	for r != nil {
+	for n := 1; r != nil; n++ {
 		r = o.next(r, r.do(o.ctx))
+		if n%burst == 0 {
+			runtime.Gosched()
+		}
 	}
 }
 
