@@ -7,7 +7,7 @@ import (
 )
 
 // version is the newest schema this code knows.
-const version = 2
+const version = 1
 
 // schema holds the statements of each version.
 var schema = [version][]string{
@@ -40,16 +40,19 @@ var schema = [version][]string{
 		`CREATE TABLE reconcile_counter (name TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT, WITHOUT ROWID`,
 		`INSERT INTO reconcile_counter (name, value) VALUES ('created', 0)`,
 	},
-	{
-		`CREATE TABLE reconcile_event (
+}
+
+// additions are tables that programs of the same version need not know: one that goes back to
+// such a program finds its own as they were.
+var additions = []string{
+	`CREATE TABLE IF NOT EXISTS reconcile_event (
 			n INTEGER PRIMARY KEY AUTOINCREMENT,
 			kind TEXT NOT NULL, id TEXT NOT NULL,
 			source TEXT NOT NULL, event_id TEXT NOT NULL, type TEXT NOT NULL,
 			at INTEGER NOT NULL,
 			data BLOB) STRICT`,
-		`CREATE UNIQUE INDEX reconcile_event_once ON reconcile_event (kind, id, source, event_id)`,
-		`CREATE INDEX reconcile_event_ref ON reconcile_event (kind, id, n)`,
-	},
+	`CREATE UNIQUE INDEX IF NOT EXISTS reconcile_event_once ON reconcile_event (kind, id, source, event_id)`,
+	`CREATE INDEX IF NOT EXISTS reconcile_event_ref ON reconcile_event (kind, id, n)`,
 }
 
 // Forget removes every resource with its history, inside the owner's transaction. No
@@ -95,6 +98,11 @@ func (s *Store) Migrate(ctx context.Context, tx *sql.Tx) error {
 		}
 		if _, err := tx.ExecContext(ctx, `INSERT INTO reconcile_schema (version) VALUES (?)`, v+1); err != nil {
 			return fmt.Errorf("record schema %d of the reconcile_ tables: %w", v+1, err)
+		}
+	}
+	for _, stmt := range additions {
+		if _, err := tx.ExecContext(ctx, stmt); err != nil {
+			return fmt.Errorf("add to the reconcile_ tables: %w", err)
 		}
 	}
 	return nil

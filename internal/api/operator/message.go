@@ -139,6 +139,7 @@ var messages = []message{
 	row(func(v event.HostRetried) string {
 		return fmt.Sprintf("retry of %s asked for by %s: %s", cmp.Or(v.Resource, "everything that failed"), v.Actor, v.Reason)
 	}),
+	row(func(v event.ResourceRecorded) string { return "session: " + rowsMessage(v.Write) }),
 	row(func(v event.StreamOpened) string {
 		return fmt.Sprintf("%s in %s opened by %s: %s", v.Kind, v.Resource, v.Actor, strings.Join(v.Argv, " "))
 	}),
