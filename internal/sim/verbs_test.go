@@ -112,6 +112,9 @@ func done(ev event.Event) (names []string) {
 	return names
 }
 
+// sessionsReason is why schedules of this world draw nothing of sessions.
+const sessionsReason = "none: internal/control/sessions plays the real controller of sessions in virtual time"
+
 // asked says of each request of the operators' API that changes something what a
 // schedule draws of it: an event or a signed action, or the reason why nothing.
 var asked = map[string]string{
@@ -152,6 +155,15 @@ var asked = map[string]string{
 	"unignore-drift":    nodesReason,
 	"convert-yaml":      "none: it reads and writes a text, and changes nothing of the fleet",
 	"create-rerun":      "none: it plays a copy of the log, and changes nothing of the fleet",
+	"create-session":    sessionsReason,
+	"preview-session":   sessionsReason,
+	"operate-session":   sessionsReason,
+	"extend-session":    sessionsReason,
+	"session-token":     sessionsReason,
+	"operate-part":      sessionsReason,
+	"retry-phase":       sessionsReason,
+	"acknowledge":       sessionsReason,
+	"receive-event":     sessionsReason,
 	"set-resource":      "none: " + managedReason,
 	"remove-resource":   "none: " + managedReason,
 	"ask-resource":      "none: " + managedReason,
@@ -234,7 +246,7 @@ func request(t *testing.T, made ast.Expr) (id, method string) {
 			return "", ""
 		}
 		id, method = words(made.Args[0]), words(made.Args[1])
-		if by, known := map[string]string{"post": "MethodPost", "get": "MethodGet"}[words(made.Fun)]; known {
+		if by, known := map[string]string{"post": "MethodPost", "big": "MethodPost", "get": "MethodGet"}[words(made.Fun)]; known {
 			method = by
 		}
 	}
