@@ -202,22 +202,28 @@ func TestExtension(t *testing.T) {
 // event ends it once, and a phase whose event never comes fails after its retries.
 func TestPhaseAwaitsItsEvent(t *testing.T) {
 	inBubble(t, []string{"a"}, func(w *world) {
-		var calls []string
-		w.runner.client = &http.Client{Transport: transport(func(r *http.Request) int {
-			calls = append(calls, r.URL.Path+" "+r.Header.Get("Idempotency-Key"))
+		var made []string
+		calling := func() []string { // under the lock, since calls are made by workers
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			return slices.Clone(made)
+		}
+		w.client = &http.Client{Transport: transport(func(r *http.Request) int {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			made = append(made, r.URL.Path+" "+r.Header.Get("Idempotency-Key"))
 			return 202
 		})}
+		w.restart()
 		create(w, "lab", session.Spec{Timeslot: slot(), Parts: []session.Part{{Name: "p", OnFailure: engine.Continue, Pods: []session.Pod{pod("p", 0)}, Phases: []session.Phase{
 			{Name: "grade", Job: &session.Call{URL: "http://lms.example/grade"}, Await: "graded", Timeout: 30 * time.Minute},
 			{Name: "publish", Job: &session.Call{URL: "http://lms.example/publish"}, Await: "published", Timeout: time.Minute, Retries: 1},
 		}}}})
 		pass(5 * time.Minute)
-		if !slices.Equal(calls, []string{"/grade lab/p/grade#1.0"}) {
+		if calls := calling(); !slices.Equal(calls, []string{"/grade lab/p/grade#1.0"}) {
 			t.Fatalf("called %v\n%s", calls, w.story("lab"))
 		}
-		client := w.runner.client
 		w.restart()
-		w.runner.client = client
 		pass(5 * time.Minute)
 		event := engine.Event{Source: "lms", ID: "7", Type: "graded", Data: json.RawMessage(`{"points":3}`)}
 		w.check(w.runner.Receive(context.Background(), "lab", "p/grade", event))
@@ -232,15 +238,15 @@ func TestPhaseAwaitsItsEvent(t *testing.T) {
 			t.Fatalf("%+v", j)
 		}
 		pass(5 * time.Minute)
-		if j := w.status("lab").Parts[0].Phases[1]; j.State != session.PhaseFailed || len(calls) != 3 {
-			t.Fatalf("%+v after %v\n%s", j, calls, w.story("lab"))
+		if j := w.status("lab").Parts[0].Phases[1]; j.State != session.PhaseFailed || len(calling()) != 3 {
+			t.Fatalf("%+v after %v\n%s", j, calling(), w.story("lab"))
 		}
 		w.check(w.runner.RetryPhase(context.Background(), "lab", "p/publish", "1", "ann"))
 		pass(time.Second)
 		w.check(w.runner.Receive(context.Background(), "lab", "p/publish", engine.Event{Source: "lms", ID: "9", Type: "published"}))
 		pass(time.Second)
-		if j := w.status("lab").Parts[0].Phases[1]; j.State != session.PhaseOver || len(calls) != 4 {
-			t.Fatalf("%+v after %v\n%s", j, calls, w.story("lab"))
+		if j := w.status("lab").Parts[0].Phases[1]; j.State != session.PhaseOver || len(calling()) != 4 {
+			t.Fatalf("%+v after %v\n%s", j, calling(), w.story("lab"))
 		}
 		w.want("lab", session.Running)
 		// The next session of the name has a life of its own.
@@ -251,8 +257,8 @@ func TestPhaseAwaitsItsEvent(t *testing.T) {
 			{Name: "grade", Job: &session.Call{URL: "http://lms.example/grade"}, Await: "graded", Timeout: 30 * time.Minute},
 		}}}})
 		pass(5 * time.Minute)
-		if j := w.status("lab").Parts[0].Phases[0]; j.State != session.PhaseRunning || len(calls) != 5 {
-			t.Fatalf("%+v after %v\n%s", j, calls, w.story("lab"))
+		if j := w.status("lab").Parts[0].Phases[0]; j.State != session.PhaseRunning || len(calling()) != 5 {
+			t.Fatalf("%+v after %v\n%s", j, calling(), w.story("lab"))
 		}
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -38,6 +39,7 @@ type world struct {
 	down    error // of the store
 	changed chan struct{}
 
+	client *http.Client // nil: the runner's own
 	runner *Runner
 	stop   context.CancelFunc
 	done   chan error
@@ -92,6 +94,9 @@ func (w *world) check(err error) {
 func (w *world) start() {
 	r, err := New(w, time.Now, slog.New(slog.DiscardHandler))
 	w.check(err)
+	if w.client != nil {
+		r.client = w.client
+	}
 	var ctx context.Context
 	ctx, w.stop = context.WithCancel(context.Background())
 	w.runner, w.done = r, make(chan error, 1)
