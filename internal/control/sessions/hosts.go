@@ -21,7 +21,7 @@ func (r *Runner) learn(ctx context.Context) error {
 		r.mu.Lock()
 		_, known := r.used[h.Bundle]
 		r.mu.Unlock()
-		if known {
+		if known || h.Bundle == "" { // a host that leaves may have none
 			continue
 		}
 		b, err := r.srv.Bundle(ctx, h.Bundle)

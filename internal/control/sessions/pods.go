@@ -81,7 +81,6 @@ func (p pods) seeHost(s *server.State, r engine.Resource[session.PodSpec], o *se
 	}
 	layer := s.Managed.Hosts[name]
 	owner := spec.SessionOwner(session.Of(r.Ref))
-	wanted := map[string]bool{}
 	for i := range r.Desired.Pod.Workloads {
 		w := &r.Desired.Pod.Workloads[i]
 		entry, set := entryOf(layer, w.ID())
@@ -92,7 +91,6 @@ func (p pods) seeHost(s *server.State, r engine.Resource[session.PodSpec], o *se
 			}
 			continue
 		}
-		wanted[w.ID()] = true
 		if !set || !sameSpec(entry.Spec, w.Spec) || entry.NotAfter != deadline(r) {
 			o.Differ = append(o.Differ, w.ID())
 		}
