@@ -271,7 +271,7 @@ func (f transport) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // TestCallsNoAddressOfItsOwn: a job is no way to reach what only the server reaches.
 func TestCallsNoAddressOfItsOwn(t *testing.T) {
-	for _, url := range []string{"http://127.0.0.1:1/", "http://localhost:1/", "http://[::1]:1/", "http://169.254.169.254/latest/meta-data", "http://0.0.0.0:1/", "http://[::ffff:127.0.0.1]:1/", "http://[fe80::1]:1/"} {
+	for _, url := range []string{"http://127.0.0.1:1/", "http://localhost:1/", "http://[::1]:1/", "http://169.254.169.254/latest/meta-data", "http://0.0.0.0:1/", "http://[::ffff:127.0.0.1]:1/", "http://[fe80::1]:1/", "http://[fd00:ec2::254]/latest", "http://100.100.100.200/latest"} {
 		resp, err := newClient().Get(url)
 		if err == nil {
 			_ = resp.Body.Close()
