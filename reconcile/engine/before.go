@@ -34,7 +34,7 @@ func BeforeObserve(in Input) (Record, Step) {
 	case row.Phase == Acting:
 		rec.move(in, Retrying, NewReason(CodeInterrupted, "the end of the last act was not recorded"))
 		return rec.done(in), Again
-	case !row.Delete && row.state.NotAfter.reached(in.now()):
+	case !row.Delete && in.expiresAt().reached(in.now()):
 		t := rec.Row.toDelete(row.state.NotAfter, in.now(), NewReason(CodeCleanupDeadline, ""))
 		rec.note(in, t)
 		return rec.done(in), Again
@@ -106,6 +106,17 @@ func (rec *Record) limitChildren(in Input) {
 			rec.intend(in, Intent{Op: opLimit, Ref: c.Ref})
 		}
 	}
+}
+
+// expiresAt is when a row is deleted by itself: at its NotAfter. One with a DeleteBy that ends together with
+// its parent leaves the first half of that time to the parent, which deletes in order.
+func (in *Input) expiresAt() instant {
+	row := &in.Snap.Row
+	at := row.state.NotAfter
+	if p := in.Snap.Parent; at != 0 && p != nil && p.state.NotAfter == at && row.state.DeleteBy > at {
+		at += (row.state.DeleteBy - at) / 2
+	}
+	return at
 }
 
 // deleteBy is when a deleting row becomes an orphan.

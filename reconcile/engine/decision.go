@@ -48,6 +48,9 @@ func WaitUntil(t time.Time, r Reason) Decision { return Decision{name: "wait", u
 // and escalates; a later turn may decide otherwise.
 func Fail(r Reason) Decision { return Decision{name: "fail", reason: r} }
 
+// RequeueAt asks for a turn at t at the latest, also of what is converged; a zero t asks for none.
+func (d Decision) RequeueAt(t time.Time) Decision { d.until = t; return d }
+
 // With adds intents for children, in order.
 func (d Decision) With(children ...Intent) Decision {
 	d.children = append(d.children[:len(d.children):len(d.children)], children...)
@@ -130,7 +133,7 @@ func (d Decision) MarshalJSON() ([]byte, error) {
 // Action returns the action of a Do, or nil.
 func (d Decision) Action() Action { return d.action }
 
-// Until is when a Wait ends by itself; zero if it does not.
+// Until is when the next turn is at the latest: when a Wait ends by itself, or RequeueAt; zero if there is none.
 func (d Decision) Until() time.Time { return d.until }
 
 // Op is what an Intent asks for.

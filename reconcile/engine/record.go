@@ -115,13 +115,13 @@ func (rec *Record) wakeAtDeadlines(in Input) {
 		rec.Wake, rec.Why = time.Time{}, 0
 		return
 	}
-	after := Input{Snap: &Snapshot{Row: *row}, Policy: in.Policy}
+	after := Input{Snap: &Snapshot{Row: *row, Parent: in.Snap.Parent}, Policy: in.Policy}
 	if row.Delete {
 		if by := after.deleteBy(); !by.reached(in.now()) {
 			rec.wakeAt(by, TriggerDeadline)
 		}
 	} else {
-		rec.wakeAt(row.state.NotAfter, TriggerDeadline)
+		rec.wakeAt(after.expiresAt(), TriggerDeadline)
 		if by := after.convergeBy(); by > in.now() {
 			rec.wakeAt(by, TriggerDeadline)
 		}

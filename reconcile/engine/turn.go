@@ -168,10 +168,13 @@ func (t *turn) converged() {
 	case row.state.GivenUp && phase != Converged:
 		return // only full convergence takes a failure back
 	case phase == Waiting:
-		t.waiting(why, 0)
+		t.waiting(why, toInstant(t.d.until))
 		return
 	case phase == Converged:
 		why = t.d.reason
+	}
+	if until := toInstant(t.d.until); until > in.now() {
+		rec.wakeAt(until, TriggerSchedule)
 	}
 	row.state.KnownGen = 0 // a failure after this is news, also in the same generation
 	if row.Attempts != 0 || row.state.Action != "" || row.state.GivenUp || row.state.RetryAt != 0 || row.state.Steps != 0 {
