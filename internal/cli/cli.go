@@ -22,7 +22,6 @@ import (
 	"github.com/steadyfleet/steady/internal/cli/devices"
 	"github.com/steadyfleet/steady/internal/cli/exit"
 	"github.com/steadyfleet/steady/internal/cli/keys"
-	"github.com/steadyfleet/steady/internal/cli/nodecmd"
 	"github.com/steadyfleet/steady/internal/cli/operate"
 	"github.com/steadyfleet/steady/internal/cli/simulate"
 	"github.com/steadyfleet/steady/internal/cli/term"
@@ -97,7 +96,7 @@ func (a *app) root() *cobra.Command {
 	root.AddCommand(apply.Verbs(a.Env)...)
 	root.AddCommand(workspaces.Verbs(a.Env, a.imageLock())...)
 	root.AddCommand(a.StreamVerbs()...)
-	root.AddCommand(devices.Node(a.Env, append(nodecmd.Verbs(a.Env), a.nodeToken())...), devices.Drift(a.Env))
+	root.AddCommand(devices.Node(a.Env, a.nodeToken()), devices.Drift(a.Env))
 	root.AddCommand(devices.Objects(a.Env)...)
 	root.AddCommand(apply.Sessions(a.Env), apply.Attention(a.Env))
 	strict(root)

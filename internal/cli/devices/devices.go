@@ -26,7 +26,7 @@ func Node(e *command.Env, more ...*cobra.Command) *cobra.Command {
 	a := verbs{e}
 	return command.Group(command.GroupWatch, "node", "Nodes: devices that own their configuration",
 		"  steady node token gw-1\n  steady node list\n  steady node show gw-1",
-		append([]*cobra.Command{a.nodeList(), a.nodeShow(), a.nodeReconcile(), a.nodeResume(), a.nodeAdopt(), a.nodeDismiss(), a.nodeRetire()}, more...)...)
+		append([]*cobra.Command{a.nodeList(), a.nodeShow(), a.nodeReconcile(), a.nodeResume(), a.nodeAdopt(), a.nodeDismiss(), a.nodeRetire()}, append(runVerbs(e), more...)...)...)
 }
 
 // Objects returns a command for each kind of objects.

@@ -1,4 +1,4 @@
-package nodecmd
+package devices
 
 import (
 	"fmt"

@@ -1,5 +1,4 @@
-// Package nodecmd has the commands that run beside a device that owns its configuration.
-package nodecmd
+package devices
 
 import (
 	"context"
@@ -22,8 +21,8 @@ import (
 	"github.com/steadyfleet/steady/nodesdk"
 )
 
-// Verbs returns the commands.
-func Verbs(e *command.Env) []*cobra.Command {
+// runVerbs returns the commands.
+func runVerbs(e *command.Env) []*cobra.Command {
 	return []*cobra.Command{run(e), secret(e), key(e)}
 }
 
