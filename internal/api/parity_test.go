@@ -39,6 +39,12 @@ var unplaced = map[string]string{
 	"session-token":   "steady session --help",
 	"operate-part":    "steady session --help",
 	"retry-phase":     "steady session --help",
+	"list-templates":  "steady session template --help",
+	"show-template":   "steady session template --help",
+	"put-template":    "steady session template --help",
+	"remove-template": "steady session template --help",
+	"list-quotas":     "steady session quota --help",
+	"set-quota":       "steady session quota --help",
 	"list-attention":  "steady attention",
 	"acknowledge":     "steady attention",
 	"receive-event":   "", // for programs outside

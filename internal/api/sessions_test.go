@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/steadyfleet/steady/internal/api/operator"
+	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/session"
 	"github.com/steadyfleet/steady/internal/testkit"
 )
@@ -16,7 +17,7 @@ import (
 func awaiting() operator.NewSession {
 	now := time.Now().UTC().Truncate(time.Second)
 	return operator.NewSession{Timeslot: session.Timeslot{ProvisionAt: now, Start: now, End: now.Add(time.Hour), CleanupDeadline: now.Add(2 * time.Hour)},
-		Parts: []session.Part{{Name: "p", Phases: []session.Phase{{Name: "grade", Await: "graded", Timeout: time.Hour}, {Name: "later", Await: "x", Timeout: time.Hour}}}}}
+		Parts: []session.Part{{Name: "p", Phases: []session.Phase{{Name: "grade", Await: "graded", Timeout: clock.FromStd(time.Hour)}, {Name: "later", Await: "x", Timeout: clock.FromStd(time.Hour)}}}}}
 }
 
 func (w *world) phase(name string, i int) session.JobStatus {

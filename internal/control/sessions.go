@@ -6,8 +6,11 @@ import (
 	"github.com/steadyfleet/steady/internal/control/sessions"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/managed"
 	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/core/server"
+	"github.com/steadyfleet/steady/internal/core/spec"
+	"github.com/steadyfleet/steady/internal/wire"
 )
 
 // sessionServer is the server as sessions see it.
@@ -21,6 +24,19 @@ func (s sessionServer) ViewState(ctx context.Context, read func(*server.State)) 
 // Record implements sessions.Server.
 func (s sessionServer) Record(ctx context.Context, host string, decide func(*server.State, clock.Instant) ([]event.Event, error)) error {
 	return s.record(ctx, s.normal, host, decide)
+}
+
+// maxExecTail bounds what of a failed command's output goes into its error.
+const maxExecTail = 1 << 10
+
+// Exec implements sessions.Server, as far as the host's declaration allows commands.
+func (s sessionServer) Exec(ctx context.Context, host, workspace string, argv []string, actor string) error {
+	st, err := s.OpenStream(ctx, host, wire.StreamExec, managed.ID(spec.KindWorkspace, workspace), wire.StreamArgs{Argv: argv}, actor)
+	if err != nil {
+		return err
+	}
+	defer st.Close()
+	return st.Run(ctx, maxExecTail)
 }
 
 // Sessions runs sessions on this server.

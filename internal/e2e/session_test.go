@@ -9,6 +9,7 @@ import (
 
 	"github.com/moby/moby/client"
 
+	"github.com/steadyfleet/steady/internal/core/clock"
 	placement "github.com/steadyfleet/steady/internal/core/place"
 	"github.com/steadyfleet/steady/internal/core/session"
 	"github.com/steadyfleet/steady/internal/testkit"
@@ -29,10 +30,10 @@ func TestSessionOnARealEngine(t *testing.T) {
 		Timeslot: session.Timeslot{ProvisionAt: now, Start: now, End: now.Add(time.Hour), CleanupDeadline: now.Add(2 * time.Hour)},
 		Parts: []session.Part{
 			{Name: "db", Pods: []session.Pod{boxPod("db")}},
-			{Name: "web", After: []session.Gate{{Part: "db"}}, Pods: []session.Pod{boxPod("web")}, Phases: []session.Phase{{Name: "exam", Await: "student.submitted", Timeout: time.Hour}}},
+			{Name: "web", After: []session.Gate{{Part: "db"}}, Pods: []session.Pod{boxPod("web")}, Phases: []session.Phase{{Name: "exam", Await: "student.submitted", Timeout: clock.FromStd(time.Hour)}}},
 		},
 	}
-	testkit.Must(t, s.Create(t.Context(), "lab", spec, "ann"))
+	testkit.Must(t, s.Create(t.Context(), "lab", spec, nil, "ann"))
 	status := func() session.Status { return testkit.Value(s.Show(t.Context(), "lab"))(t) }
 	testkit.Eventually(t, "both parts run and the phase waits for its event", func() bool {
 		st := status()

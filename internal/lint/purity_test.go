@@ -23,9 +23,10 @@ var pureStd = []string{
 
 // pureExceptions are further imports of single packages, each with its reason.
 var pureExceptions = map[string]map[string]string{
-	"internal/core/event": {"reflect": "the registry makes a value of a registered type; it reads nothing else"},
-	"internal/core/drift": {"reflect": "what a node says of its collections is compared with what it said before"},
-	"internal/core/fleet": {"regexp": "names match one fixed pattern, in linear time"},
+	"internal/core/event":   {"reflect": "the registry makes a value of a registered type; it reads nothing else"},
+	"internal/core/drift":   {"reflect": "what a node says of its collections is compared with what it said before"},
+	"internal/core/fleet":   {"regexp": "names match one fixed pattern, in linear time"},
+	"internal/core/session": {"regexp": "a parameter of a template matches the pattern that its owner gives, in linear time"},
 }
 
 // impure are the functions of allowed packages that read or change the world.

@@ -274,6 +274,35 @@ func (d *Doc) decode(v any, strict bool) error {
 	return dec.Decode(v)
 }
 
+// MapText puts what f makes of each text into its place: text, int64, float64 or bool. Keys, and the places of
+// findings, stay. It returns a problem for each text of which f made an error.
+func (d *Doc) MapText(f func(path []string, text string) (any, error)) (problems []Problem) {
+	var walk func(path []string, v any) any
+	walk = func(path []string, v any) any {
+		below := func(step string) []string { return append(path[:len(path):len(path)], step) }
+		switch v := v.(type) {
+		case map[string]any:
+			for key, in := range v { // in place, one by one
+				v[key] = walk(below(key), in)
+			}
+		case []any:
+			for i, in := range v {
+				v[i] = walk(below(strconv.Itoa(i)), in)
+			}
+		case string:
+			out, err := f(path, v)
+			if err != nil {
+				problems = append(problems, d.At(path, err.Error()))
+				return v
+			}
+			return out
+		}
+		return v
+	}
+	d.tree = walk(nil, d.tree)
+	return problems
+}
+
 // Has reports whether the top level of the document has the key.
 func (d *Doc) Has(key string) bool {
 	m, ok := d.tree.(map[string]any)

@@ -87,11 +87,12 @@ func (h *Handler) sessions() {
 	do(h, post("acknowledge", "/attention/ack", "Take something off that list"), operating, func(ctx context.Context, in *bodyIn[operator.Acknowledge]) error {
 		return s.Acknowledge(ctx, engine.Ref{Kind: in.Body.Kind, ID: in.Body.ID}, in.Body.Note, actor(ctx))
 	})
+	h.sessionTemplates()
 	h.raw("receive-event", http.MethodPost, operator.RouteEvents, "Take a CloudEvent for a session, or with subject PART/PHASE for a phase of it; with the token of the session", signed, h.receive)
 }
 
 func (h *Handler) createSession(ctx context.Context, in *newSessionIn) (out operator.CreatedSession, err error) {
-	if err := h.c.Sessions().Create(ctx, in.Name, in.Body.Spec(), actor(ctx)); err != nil {
+	if err := h.c.Sessions().Create(ctx, in.Name, in.Body.Spec(), in.Body.Parameters, actor(ctx)); err != nil {
 		return out, err
 	}
 	st, err := h.c.Sessions().Show(ctx, in.Name)
@@ -109,7 +110,7 @@ func (h *Handler) sessionEvents(ctx context.Context, name string) (operator.Sess
 }
 
 func (h *Handler) previewSession(ctx context.Context, in *newSessionIn) (operator.SessionPreview, error) {
-	p, err := h.c.Sessions().Preview(ctx, in.Name, in.Body.Spec())
+	p, err := h.c.Sessions().Preview(ctx, in.Name, in.Body.Spec(), in.Body.Parameters, actor(ctx))
 	out := operator.SessionPreview{Fits: p.Refused == nil, Pods: []operator.PlacedPod{}}
 	if p.Refused != nil {
 		p.Decisions = []place.Decision{*p.Refused}

@@ -9,16 +9,45 @@ import (
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
 
-// NewSession asks for a session.
+// NewSession asks for a session: with its parts, or of a template with values for its parameters.
 type NewSession struct {
-	Timeslot  session.Timeslot     `json:"timeslot"`
-	OnFailure engine.FailureAction `json:"onFailure,omitempty"`
-	Parts     []session.Part       `json:"parts"`
+	Timeslot   session.Timeslot     `json:"timeslot"`
+	Template   string               `json:"template,omitempty" maxLength:"63"`
+	Parameters map[string]any       `json:"parameters,omitempty"`
+	Calls      []string             `json:"calls,omitempty" doc:"Hosts that jobs may call"`
+	OnFailure  engine.FailureAction `json:"onFailure,omitempty"`
+	Parts      []session.Part       `json:"parts,omitempty"`
 }
 
-// Spec is the session as the server desires it; who asks for it, the server adds.
+// Spec is the session as it is asked for.
 func (n *NewSession) Spec() session.Spec {
-	return session.Spec{Timeslot: n.Timeslot, OnFailure: n.OnFailure, Parts: n.Parts}
+	return session.Spec{Timeslot: n.Timeslot, Template: n.Template, Calls: n.Calls, OnFailure: n.OnFailure, Parts: n.Parts}
+}
+
+// NewSessionOf is the request for a session that a file asks for.
+func NewSessionOf(s *session.Spec, parameters map[string]any) NewSession {
+	return NewSession{Timeslot: s.Timeslot, Template: s.Template, Parameters: parameters, Calls: s.Calls, OnFailure: s.OnFailure, Parts: s.Parts}
+}
+
+// SessionTemplate is a template of sessions.
+type SessionTemplate struct {
+	Name        string              `json:"name"`
+	Owner       string              `json:"owner"`
+	Description string              `json:"description,omitempty"`
+	Updated     time.Time           `json:"updated"`
+	Parameters  []session.Parameter `json:"parameters"`
+	Document    string              `json:"document,omitempty" doc:"As it was written; not in lists"`
+}
+
+// PutTemplate sets a template.
+type PutTemplate struct {
+	Document string `json:"document" minLength:"1" maxLength:"262144" doc:"YAML"`
+}
+
+// OwnerQuota bounds what the sessions of an owner take whose timeslots overlap; 0 is no bound.
+type OwnerQuota struct {
+	Owner string `json:"owner"`
+	session.Quota
 }
 
 // Session is a session as it stands.
@@ -151,4 +180,36 @@ func (c *Client) Attention(ctx context.Context) (all []Attention, err error) {
 // Acknowledge takes something off that list.
 func (c *Client) Acknowledge(ctx context.Context, a Acknowledge) error {
 	return c.post(ctx, "/attention/ack", a, nil)
+}
+
+// SessionTemplates lists the templates of sessions.
+func (c *Client) SessionTemplates(ctx context.Context) (all []SessionTemplate, err error) {
+	return all, c.get(ctx, "/session-templates", nil, &all)
+}
+
+func templatePath(name string) string { return "/session-templates/" + url.PathEscape(name) }
+
+// SessionTemplate returns one template with its document.
+func (c *Client) SessionTemplate(ctx context.Context, name string) (t SessionTemplate, err error) {
+	return t, c.get(ctx, templatePath(name), nil, &t)
+}
+
+// PutSessionTemplate sets a template.
+func (c *Client) PutSessionTemplate(ctx context.Context, name, document string) error {
+	return c.post(ctx, templatePath(name), PutTemplate{document}, nil)
+}
+
+// RemoveSessionTemplate removes a template.
+func (c *Client) RemoveSessionTemplate(ctx context.Context, name string) error {
+	return c.post(ctx, templatePath(name)+"/remove", struct{}{}, nil)
+}
+
+// SessionQuotas lists the quotas of owners.
+func (c *Client) SessionQuotas(ctx context.Context) (all []OwnerQuota, err error) {
+	return all, c.get(ctx, "/session-quotas", nil, &all)
+}
+
+// SetSessionQuota sets the quota of an owner; one without a bound is removed.
+func (c *Client) SetSessionQuota(ctx context.Context, owner string, q session.Quota) error {
+	return c.post(ctx, "/session-quotas/"+url.PathEscape(owner), q, nil)
 }

@@ -2,7 +2,6 @@ package apply
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -278,32 +277,17 @@ func Order(list []Resource) []Resource {
 	return out
 }
 
-// order sorts the resources of one host. Of a circle none comes first; the host
-// says what is wrong with it.
+// order sorts the resources of one host.
 func order(list []Resource) []Resource {
-	slices.SortStableFunc(list, func(a, b Resource) int {
-		return cmp.Or(cmp.Compare(slices.Index(spec.Kinds, a.Kind), slices.Index(spec.Kinds, b.Kind)), cmp.Compare(a.Name, b.Name))
-	})
-	needs := spec.Dependencies(Set(list))
-	byID := map[spec.ID]*Resource{}
+	at := map[spec.ID]*Resource{}
 	for i := range list {
-		byID[list[i].ID] = &list[i]
+		at[list[i].ID] = &list[i]
 	}
 	out := make([]Resource, 0, len(list))
-	seen := map[spec.ID]bool{}
-	var visit func(r *Resource)
-	visit = func(r *Resource) {
-		if r == nil || seen[r.ID] {
-			return
+	for _, id := range spec.Ordered(Set(list)) {
+		if r := at[id]; r != nil {
+			out = append(out, *r)
 		}
-		seen[r.ID] = true
-		for _, n := range needs[r.ID] {
-			visit(byID[n.ID])
-		}
-		out = append(out, *r)
-	}
-	for i := range list {
-		visit(&list[i])
 	}
 	return out
 }

@@ -1,7 +1,6 @@
 package apply
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 
@@ -80,28 +79,4 @@ func TestWriteIsReadAgain(t *testing.T) {
 			t.Fatalf("%s\nis read as %v, %v\nexpected %s", text, list, problems, was.Spec)
 		}
 	})
-}
-
-func TestParseSize(t *testing.T) {
-	for text, want := range map[string]int64{"1": 1, "512m": 512 << 20, "2GiB": 2 << 30, "1KB": 1 << 10, "-1": -1, "3t": 3 << 40} {
-		if got, err := ParseSize(text); err != nil || got != want {
-			t.Errorf("%s is %d, %v", text, got, err)
-		}
-	}
-	for _, text := range []string{"", "m", "1.5g", "12x", "-2", "99999999t", "1mm"} {
-		if got, err := ParseSize(text); err == nil {
-			t.Errorf("%q is %d", text, got)
-		}
-	}
-}
-
-func TestUsesContext(t *testing.T) {
-	for text, want := range map[string]bool{
-		"FROM a\nRUN b\n": false, "FROM a\nCOPY b c": true, "FROM a AS x\nFROM b\nCOPY --from=x c d": false,
-		"FROM a\ncopy b \\\n c": true, "FROM a\nONBUILD RUN x": true, "FROM a\nRUN --mount=type=bind,target=/x y": true, "FROM a\nADD b c": true,
-	} {
-		if got := usesContext(text); got != want {
-			t.Errorf("%s: %t", fmt.Sprintf("%q", text), got)
-		}
-	}
 }

@@ -15,6 +15,8 @@ import (
 	"github.com/steadyfleet/steady/internal/cli/command"
 	"github.com/steadyfleet/steady/internal/cli/exit"
 	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/core/session"
+	"github.com/steadyfleet/steady/internal/release/sessionfile"
 	"github.com/steadyfleet/steady/internal/strictyaml"
 )
 
@@ -26,7 +28,7 @@ func Sessions(e *command.Env) *cobra.Command {
 	a := sessions{e}
 	return command.Group(command.GroupWatch, "session", "Sessions: containers on hosts of the fleet for a time, and gone after it",
 		"  steady session preview -f lab.yaml\n  steady session create -f lab.yaml\n  steady session watch lab",
-		a.create(), a.preview(), a.list(), a.show(), a.watch(), a.stop(), a.start(), a.extend(), a.retryPhase(), a.reconcile(), a.token(), a.calendar())
+		a.create(), a.preview(), a.list(), a.show(), a.watch(), a.stop(), a.start(), a.extend(), a.retryPhase(), a.reconcile(), a.token(), a.calendar(), a.template(), a.quota())
 }
 
 // names completes the first argument with the names of sessions, and the second with what of one more lists.
@@ -67,9 +69,9 @@ func phaseNames(s *operator.Session) (names []string) {
 const maxSession = 1 << 20
 
 // reads gives a command -f, and has the file read before any server is looked for.
-func (a sessions) reads(cmd *cobra.Command, name *string, n *operator.NewSession) {
+func (a sessions) reads(cmd *cobra.Command, read func(file string, data []byte) []Problem) {
 	var file string
-	cmd.Flags().StringVarP(&file, "file", "f", "", "file of the session; - is standard input (required)")
+	cmd.Flags().StringVarP(&file, "file", "f", "", "the file; - is standard input (required)")
 	cmd.PreRunE = func(*cobra.Command, []string) error {
 		if file == "" {
 			return exit.Badf("no file is given; give -f FILE, or -f - for standard input")
@@ -78,21 +80,53 @@ func (a sessions) reads(cmd *cobra.Command, name *string, n *operator.NewSession
 		if err != nil {
 			return exit.Bad(err)
 		}
-		var problems []Problem
-		*name, *n, problems = ReadSession(file, data, a.Now())
-		for _, p := range problems {
-			fmt.Fprintln(a.Err, p)
-		}
-		if strictyaml.Fatal(problems) {
-			return exit.Badf("nothing was asked of the server: %s is not as expected", file)
-		}
-		return nil
+		return a.sound(file, read(file, data))
 	}
 }
 
+// sound prints what is wrong with a file, and fails if that is more than warnings.
+func (a sessions) sound(file string, problems []Problem) error {
+	for _, p := range problems {
+		fmt.Fprintln(a.Err, p)
+	}
+	if strictyaml.Fatal(problems) {
+		return exit.Badf("nothing was asked of the server: %s is not as expected", file)
+	}
+	return nil
+}
+
+// asked is what the file of a session asks for.
+type asked struct {
+	*sessionfile.File
+	from string
+}
+
+func (a sessions) readsSession(cmd *cobra.Command) *asked {
+	in := new(asked)
+	a.reads(cmd, func(file string, data []byte) (problems []Problem) {
+		in.from = file
+		in.File, problems = sessionfile.Read(file, data, a.Now())
+		return problems
+	})
+	return in
+}
+
+// request is what is asked of the server. Parameters of a template are judged where they were written.
+func (a sessions) request(ctx context.Context, c *operator.Client, in *asked) (n operator.NewSession, err error) {
+	if in.Template != "" {
+		t, err := c.SessionTemplate(ctx, in.Template)
+		if err != nil {
+			return n, err
+		}
+		_, found := session.Values(t.Parameters, in.Parameters)
+		if err := a.sound(in.from, in.Find(found)); err != nil {
+			return n, err
+		}
+	}
+	return operator.NewSessionOf(&in.Spec, in.Parameters), nil
+}
+
 func (a sessions) create() *cobra.Command {
-	var name string
-	var n operator.NewSession
 	cmd := &cobra.Command{
 		Use: "create", Short: "Ask for the session of a file",
 		Long: `Reads a session from a file and asks the server for it. Its hosts are booked at once, its
@@ -103,10 +137,15 @@ It prints the token with which events are sent to the session; steady session to
 it again.`,
 		Example: "  steady session create -f lab.yaml\n  steady session create -f lab.yaml -o json",
 	}
-	a.reads(cmd, &name, &n)
-	return command.Shows(a.Env, cmd, func(ctx context.Context, c *operator.Client, _ []string) (operator.CreatedSession, error) {
-		return c.CreateSession(ctx, name, n)
+	in := a.readsSession(cmd)
+	return command.Shows(a.Env, cmd, func(ctx context.Context, c *operator.Client, _ []string) (s operator.CreatedSession, err error) {
+		n, err := a.request(ctx, c, in)
+		if err != nil {
+			return s, err
+		}
+		return c.CreateSession(ctx, in.Name, n)
 	}, func(s operator.CreatedSession) error {
+		name := s.Session.Name
 		a.Printf("Session %s is asked for, from %s to %s\n", name, local(s.Session.Timeslot.Start), local(s.Session.Timeslot.End))
 		a.Printf("Events for it: POST %s with Authorization: Bearer %s\n", s.Path, s.EventToken)
 		a.Printf("What comes of it: steady session watch %s\n", name)
@@ -115,17 +154,19 @@ it again.`,
 }
 
 func (a sessions) preview() *cobra.Command {
-	var name string
-	var n operator.NewSession
 	cmd := &cobra.Command{
 		Use: "preview", Short: "Say on which hosts a session would run now, and why; nothing is reserved",
 		Long: `Reads a session from a file and says where its pods would go if it were asked for now. Code
 1: one has no host. Pods of parts that wait for others are placed as if they came up at once.`,
 		Example: "  steady session preview -f lab.yaml\n  steady session preview -f lab.yaml -o json",
 	}
-	a.reads(cmd, &name, &n)
+	in := a.readsSession(cmd)
 	return a.PrintsData(a.Talk(cmd, func(ctx context.Context, c *operator.Client, _ []string) error {
-		p, err := c.PreviewSession(ctx, name, n)
+		n, err := a.request(ctx, c, in)
+		if err != nil {
+			return err
+		}
+		p, err := c.PreviewSession(ctx, in.Name, n)
 		if err != nil {
 			return err
 		}

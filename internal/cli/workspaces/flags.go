@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/steadyfleet/steady/internal/cli/apply"
 	"github.com/steadyfleet/steady/internal/core/imageref"
 	"github.com/steadyfleet/steady/internal/core/spec"
 )
@@ -169,7 +168,7 @@ func (o *createOptions) addNetworks(p *parts) error {
 
 func (o *createOptions) addLimits(p *parts) (err error) {
 	if o.memory != "" {
-		if p.w.Limits.Memory, err = apply.ParseSize(o.memory); err != nil {
+		if p.w.Limits.Memory, err = spec.ParseSize(o.memory); err != nil {
 			return fmt.Errorf("--memory: %w", err)
 		}
 	}

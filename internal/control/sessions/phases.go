@@ -13,15 +13,17 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/steadyfleet/steady/internal/core/server"
 	"github.com/steadyfleet/steady/internal/core/session"
 	"github.com/steadyfleet/steady/reconcile"
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
 
-// Bounds of a call.
+// Bounds of a job.
 const (
-	callTimeout = 30 * time.Second
-	maxAnswer   = 64 << 10
+	callTimeout    = 30 * time.Second
+	commandTimeout = 10 * time.Minute // what takes longer ends its phase by an event
+	maxAnswer      = 64 << 10
 )
 
 // phases carries out what is decided on phases.
@@ -40,16 +42,35 @@ func (phases) Decide(v engine.View[session.Phase, session.NeedsNothing]) engine.
 // Act implements reconcile.Reconciler: it makes the call, and notes in the phase's inbox that it was
 // accepted. Whoever is called twice can tell by the key.
 func (p phases) Act(ctx context.Context, r engine.Resource[session.Phase], a engine.Action) error {
-	call, ok := a.(session.MakeCall)
-	if !ok {
-		return fmt.Errorf("unknown action %s", a.ActionName())
-	}
-	if call.Call.URL != "" {
-		if err := p.call(ctx, call); err != nil {
+	key := ""
+	switch a := a.(type) {
+	case session.MakeCall:
+		if key = a.Key; a.Call.URL != "" {
+			if err := p.call(ctx, a); err != nil {
+				return err
+			}
+		}
+	case session.RunCommand:
+		key = a.Key
+		if err := p.run(ctx, r, a); err != nil {
 			return err
 		}
+	default:
+		return fmt.Errorf("unknown action %s", a.ActionName())
 	}
-	return p.loop.Deliver(ctx, r.Ref, engine.Event{Source: "steady", ID: call.Key, Type: session.AcceptedEvent})
+	return p.loop.Deliver(ctx, r.Ref, engine.Event{Source: "steady", ID: key, Type: session.AcceptedEvent})
+}
+
+// run runs a command in a workspace of the phase's part, on the host that has it now.
+func (p phases) run(ctx context.Context, r engine.Resource[session.Phase], a session.RunCommand) error {
+	host := ""
+	if err := p.srv.ViewState(ctx, func(s *server.State) { host = s.Booked[a.Pod].Host }); err != nil {
+		return err
+	}
+	if host == "" {
+		return fmt.Errorf("pod %s has no host", a.Command.Pod)
+	}
+	return p.srv.Exec(ctx, host, a.Command.Workspace, a.Command.Argv, actor+" for "+r.Ref.ID)
 }
 
 func (p phases) call(ctx context.Context, c session.MakeCall) error {

@@ -44,21 +44,24 @@ func (p pods) see(s *server.State, r engine.Resource[session.PodSpec]) (o sessio
 	if booked {
 		o.Booking = &b
 		p.seeHost(s, r, &o)
-		return o
 	}
-	if r.Delete {
-		return o
+	if !r.Delete && (!booked || b.State == session.StateLeaving) {
+		p.choose(s, r, &o)
 	}
+	return o
+}
+
+// choose observes which host a pod would get.
+func (p pods) choose(s *server.State, r engine.Resource[session.PodSpec], o *session.PodSeen) {
 	request, hosts, others := r.Desired.Request(r.Ref), p.hosts(s), s.Booked.Others(r.Ref)
 	request.Slot.From = max(request.Slot.From, clock.FromTime(p.now())) // what is over is in nobody's way
 	if o.Choice = place.Place(request, hosts, others); o.Choice.Placed() {
-		return o
+		return
 	}
 	next := place.NextSlot(request, hosts, others, request.Slot.From.Add(clock.FromStd(session.MaxLength)))
 	if o.Freed = next.FreedBy; next.Decision.Placed() && next.Decision.Slot.From > request.Slot.From {
 		o.Next = next.Decision.Slot.From.Time()
 	}
-	return o
 }
 
 // seeHost observes a pod on the host that it has.
@@ -66,6 +69,10 @@ func (p pods) seeHost(s *server.State, r engine.Resource[session.PodSpec], o *se
 	name := o.Booking.Host
 	h := p.host(s, name)
 	o.Offline = h == nil || !h.Present
+	if known := s.Plan.Hosts[name]; known != nil && o.Offline {
+		o.Since = known.LastSeen.Time()
+	}
+	o.Frozen = h != nil && h.Frozen
 	switch {
 	case h == nil:
 		o.Lost = "host " + name + " is no longer in the fleet"
@@ -85,13 +92,10 @@ func (p pods) seeHost(s *server.State, r engine.Resource[session.PodSpec], o *se
 		w := &r.Desired.Pod.Workloads[i]
 		entry, set := entryOf(layer, w.ID())
 		set = set && entry.Owner == owner
-		if r.Delete {
-			if set {
-				o.Extra = append(o.Extra, w.ID())
-			}
-			continue
+		if set {
+			o.Set = append(o.Set, w.ID())
 		}
-		if !set || !sameSpec(entry.Spec, w.Spec) || entry.NotAfter != deadline(r) {
+		if !r.Delete && (!set || !sameSpec(entry.Spec, w.Spec) || entry.NotAfter != o.Booking.Lease) {
 			o.Differ = append(o.Differ, w.ID())
 		}
 	}
@@ -114,10 +118,14 @@ func seeReports(reported *health.Host, r engine.Resource[session.PodSpec], o *se
 		if reported != nil {
 			status, known = reported.Resources[id]
 		}
+		if leaves := r.Delete || o.Booking.State == session.StateLeaving; leaves {
+			if known || o.Offline && o.Booking.Lease != 0 {
+				o.Left = append(o.Left, id)
+			}
+			continue
+		}
 		switch {
-		case r.Delete && (known || o.Offline && o.Booking.State != ""):
-			o.Left = append(o.Left, id)
-		case r.Delete || slices.Contains(o.Differ, id):
+		case slices.Contains(o.Differ, id):
 		case !known:
 			o.Pending = append(o.Pending, id+" is not reported yet")
 		case status.Phase == engine.Failed:
@@ -158,13 +166,10 @@ func (p pods) Act(ctx context.Context, r engine.Resource[session.PodSpec], a eng
 }
 
 func (p pods) set(ctx context.Context, r engine.Resource[session.PodSpec], a session.SetWorkloads) error {
-	if err := p.remove(ctx, r, a.Host, a.Remove); err != nil {
-		return err
-	}
 	return p.change(ctx, r, a.Host, func(s *managed.State, t *managed.Target, ch managed.Change) (out []event.Event, err error) {
 		for i := range r.Desired.Pod.Workloads {
 			w := &r.Desired.Pod.Workloads[i]
-			events, err := managed.Set(s, t, managed.Input{Kind: w.Kind, Name: w.Name, Spec: w.Spec, NotAfter: deadline(r)}, ch)
+			events, err := managed.Set(s, t, managed.Input{Kind: w.Kind, Name: w.Name, Spec: w.Spec, NotAfter: a.Lease}, ch)
 			if err != nil {
 				return nil, err
 			}
@@ -175,9 +180,6 @@ func (p pods) set(ctx context.Context, r engine.Resource[session.PodSpec], a ses
 }
 
 func (p pods) remove(ctx context.Context, r engine.Resource[session.PodSpec], host string, ids []string) error {
-	if len(ids) == 0 {
-		return nil
-	}
 	return p.change(ctx, r, host, func(s *managed.State, t *managed.Target, ch managed.Change) (out []event.Event, err error) {
 		for i := len(r.Desired.Pod.Workloads) - 1; i >= 0; i-- { // what uses others goes first
 			w := &r.Desired.Pod.Workloads[i]

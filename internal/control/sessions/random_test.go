@@ -75,7 +75,7 @@ func (w *world) randomStep(r *rand.Rand, hosts []string, sessions int, made *int
 	name := fmt.Sprintf("s%d", r.IntN(sessions))
 	switch r.IntN(12) {
 	case 0, 1, 2:
-		if err := w.runner.Create(ctx, name, randomSession(r), "ann"); err == nil {
+		if err := w.runner.Create(ctx, name, randomSession(r), nil, "ann"); err == nil {
 			*made++
 		}
 	case 3:

@@ -30,6 +30,8 @@ type Server interface {
 	Target(ctx context.Context, host string) (*managed.Target, error)
 	Roster() map[string]fleet.RosterHost
 	Bundle(ctx context.Context, d digest.Digest) (*fleet.Bundle, error)
+	// Exec runs a command in a workspace of a host, and fails unless its exit code is 0.
+	Exec(ctx context.Context, host, workspace string, argv []string, actor string) error
 }
 
 // Runner runs sessions while the server leads.
@@ -38,6 +40,8 @@ type Runner struct {
 	now    func() time.Time
 	client *http.Client
 	loop   *reconcile.Controller
+
+	admission sync.Mutex // from a check against others to what is asked for
 
 	mu   sync.Mutex
 	used map[digest.Digest]used // by bundle
@@ -48,7 +52,7 @@ var (
 	parents = reconcile.Policy{OnDrift: reconcile.Enforce, Resync: 10 * time.Minute, CleanupGrace: session.MaxLength}
 	ofPods  = reconcile.Policy{OnDrift: reconcile.Enforce, Resync: time.Minute, CleanupGrace: session.MaxLength,
 		Retry: reconcile.RetryPolicy{Max: 5, Base: time.Second, Cap: time.Minute}}
-	ofPhases = reconcile.Policy{OnDrift: reconcile.Enforce, CleanupGrace: session.MaxLength, ActTimeout: callTimeout,
+	ofPhases = reconcile.Policy{OnDrift: reconcile.Enforce, CleanupGrace: session.MaxLength, ActTimeout: commandTimeout,
 		Retry: reconcile.RetryPolicy{Max: 5, Base: time.Second, Cap: time.Minute}}
 )
 
@@ -61,6 +65,8 @@ func New(srv Server, now func() time.Time, log *slog.Logger) (*Runner, error) {
 		reconcile.Of(session.KindPart, parent[session.PartSpec]{session.DecidePart}, parents),
 		reconcile.Of(session.KindPod, pods{r}, ofPods),
 		reconcile.Of(session.KindPhase, phases{r}, ofPhases),
+		reconcile.Of(session.KindTemplate, parent[session.Template]{session.DecideTemplate}, parents),
+		reconcile.Of(session.KindQuota, parent[session.Quota]{session.DecideQuota}, parents),
 	} {
 		if err := k(r.loop); err != nil {
 			return nil, err

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/session"
 	"github.com/steadyfleet/steady/internal/testkit"
 	"github.com/steadyfleet/steady/reconcile/engine"
@@ -26,7 +27,7 @@ func inBubble(t *testing.T, hosts []string, f func(w *world)) {
 
 func create(w *world, name string, s session.Spec) {
 	w.t.Helper()
-	w.check(w.runner.Create(context.Background(), name, s, "ann"))
+	w.check(w.runner.Create(context.Background(), name, s, nil, "ann"))
 }
 
 // TestSessionLivesItsTimeslot: hosts are booked at once, nothing runs before provisionAt, all of it by
@@ -215,9 +216,9 @@ func TestPhaseAwaitsItsEvent(t *testing.T) {
 			return 202
 		})}
 		w.restart()
-		create(w, "lab", session.Spec{Timeslot: slot(), Parts: []session.Part{{Name: "p", OnFailure: engine.Continue, Pods: []session.Pod{pod("p", 0)}, Phases: []session.Phase{
-			{Name: "grade", Job: &session.Call{URL: "http://lms.example/grade"}, Await: "graded", Timeout: 30 * time.Minute},
-			{Name: "publish", Job: &session.Call{URL: "http://lms.example/publish"}, Await: "published", Timeout: time.Minute, Retries: 1},
+		create(w, "lab", session.Spec{Timeslot: slot(), Calls: []string{"lms.example"}, Parts: []session.Part{{Name: "p", OnFailure: engine.Continue, Pods: []session.Pod{pod("p", 0)}, Phases: []session.Phase{
+			{Name: "grade", Call: &session.Call{URL: "http://lms.example/grade"}, Await: "graded", Timeout: clock.FromStd(30 * time.Minute)},
+			{Name: "publish", Call: &session.Call{URL: "http://lms.example/publish"}, Await: "published", Timeout: clock.FromStd(time.Minute), Retries: 1},
 		}}}})
 		pass(5 * time.Minute)
 		if calls := calling(); !slices.Equal(calls, []string{"/grade lab/p/grade#1.0"}) {
@@ -253,8 +254,8 @@ func TestPhaseAwaitsItsEvent(t *testing.T) {
 		w.check(w.runner.Stop(context.Background(), "lab", "ann"))
 		pass(time.Minute)
 		w.want("lab", session.Retired)
-		create(w, "lab", session.Spec{Timeslot: slot(), Parts: []session.Part{{Name: "p", Pods: []session.Pod{pod("p", 0)}, Phases: []session.Phase{
-			{Name: "grade", Job: &session.Call{URL: "http://lms.example/grade"}, Await: "graded", Timeout: 30 * time.Minute},
+		create(w, "lab", session.Spec{Timeslot: slot(), Calls: []string{"lms.example"}, Parts: []session.Part{{Name: "p", Pods: []session.Pod{pod("p", 0)}, Phases: []session.Phase{
+			{Name: "grade", Call: &session.Call{URL: "http://lms.example/grade"}, Await: "graded", Timeout: clock.FromStd(30 * time.Minute)},
 		}}}})
 		pass(5 * time.Minute)
 		if j := w.status("lab").Parts[0].Phases[0]; j.State != session.PhaseRunning || len(calling()) != 5 {

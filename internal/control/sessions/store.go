@@ -20,7 +20,7 @@ type logStore struct{ *Runner }
 var _ reconcile.Store = logStore{}
 
 // write records what f makes of the committed rows. An error of f records nothing.
-func (l logStore) write(ctx context.Context, name string, f func(*server.State) (engine.Write, error)) error {
+func (l logStore) write(ctx context.Context, of engine.Ref, f func(*server.State) (engine.Write, error)) error {
 	var failed error
 	err := l.srv.Record(ctx, "", func(s *server.State, _ clock.Instant) ([]event.Event, error) {
 		var w engine.Write
@@ -31,12 +31,23 @@ func (l logStore) write(ctx context.Context, name string, f func(*server.State) 
 		if raw, failed = json.Marshal(w); failed != nil {
 			return nil, nil
 		}
-		return []event.Event{event.ResourceRecorded{OnSession: event.OnSession{Session: name}, Write: raw}}, nil
+		return []event.Event{event.ResourceRecorded{OnSession: subjectOf(of), Write: raw}}, nil
 	})
 	if err != nil {
 		return err
 	}
 	return failed
+}
+
+// subjectOf is what the event about a row is of.
+func subjectOf(ref engine.Ref) event.OnSession {
+	switch ref.Kind {
+	case session.KindTemplate:
+		return event.OnSession{Template: ref.ID}
+	case session.KindQuota:
+		return event.OnSession{Quota: ref.ID}
+	}
+	return event.OnSession{Session: session.Of(ref)}
 }
 
 // read runs f on the committed rows.
@@ -51,7 +62,7 @@ func (l logStore) read(ctx context.Context, f func(*engine.Table) error) error {
 // Commit implements reconcile.Store. It is refused, and the turn taken again, where the host that
 // a pod books has no room any more: two turns may have seen the same.
 func (l logStore) Commit(ctx context.Context, rec engine.Record) (out reconcile.Committed, err error) {
-	err = l.write(ctx, session.Of(rec.Row.Ref), func(s *server.State) (w engine.Write, err error) {
+	err = l.write(ctx, rec.Row.Ref, func(s *server.State) (w engine.Write, err error) {
 		if b := session.Booking(&rec.Row); b != nil && !s.Booked.Fits(rec.Row.Ref, b, l.capacity(s, b.Host)) {
 			return w, engine.ErrConflict
 		}
@@ -66,12 +77,12 @@ func (l logStore) Commit(ctx context.Context, rec engine.Record) (out reconcile.
 
 // Ack implements reconcile.Store.
 func (l logStore) Ack(ctx context.Context, ref engine.Ref, n int64) error {
-	return l.write(ctx, session.Of(ref), func(s *server.State) (engine.Write, error) { return s.Rows.Ack(ref, n), nil })
+	return l.write(ctx, ref, func(s *server.State) (engine.Write, error) { return s.Rows.Ack(ref, n), nil })
 }
 
 // Apply implements reconcile.Store.
 func (l logStore) Apply(ctx context.Context, in engine.Intent, now time.Time, cause engine.Cause) (ch engine.Change, err error) {
-	err = l.write(ctx, session.Of(in.Ref), func(s *server.State) (w engine.Write, err error) {
+	err = l.write(ctx, in.Ref, func(s *server.State) (w engine.Write, err error) {
 		w, ch, err = s.Rows.Apply(in, now, cause)
 		return w, err
 	})
@@ -80,7 +91,7 @@ func (l logStore) Apply(ctx context.Context, in engine.Intent, now time.Time, ca
 
 // Deliver implements reconcile.Store.
 func (l logStore) Deliver(ctx context.Context, ref engine.Ref, e engine.Event, now time.Time) (r engine.Raise, err error) {
-	err = l.write(ctx, session.Of(ref), func(s *server.State) (w engine.Write, err error) {
+	err = l.write(ctx, ref, func(s *server.State) (w engine.Write, err error) {
 		w, r, err = s.Rows.Deliver(ref, e, now)
 		return w, err
 	})
@@ -89,7 +100,7 @@ func (l logStore) Deliver(ctx context.Context, ref engine.Ref, e engine.Event, n
 
 // Trim implements reconcile.Store.
 func (l logStore) Trim(ctx context.Context, ref engine.Ref, h engine.History, now time.Time) error {
-	return l.write(ctx, session.Of(ref), func(s *server.State) (engine.Write, error) { return s.Rows.Trim(ref, h, now), nil })
+	return l.write(ctx, ref, func(s *server.State) (engine.Write, error) { return s.Rows.Trim(ref, h, now), nil })
 }
 
 // Purge implements reconcile.Store, with one event for each session.
@@ -98,12 +109,12 @@ func (l logStore) Purge(ctx context.Context, kind string, before time.Time) (int
 	if err := l.read(ctx, func(t *engine.Table) error { gone = t.Purge(kind, before).Purged; return nil }); err != nil {
 		return 0, err
 	}
-	bySession := map[string][]engine.Ref{}
+	bySubject := map[event.OnSession][]engine.Ref{}
 	for _, ref := range gone {
-		bySession[session.Of(ref)] = append(bySession[session.Of(ref)], ref)
+		bySubject[subjectOf(ref)] = append(bySubject[subjectOf(ref)], ref)
 	}
-	for name, refs := range bySession {
-		if err := l.write(ctx, name, func(*server.State) (engine.Write, error) { return engine.Write{Purged: refs}, nil }); err != nil {
+	for _, refs := range bySubject {
+		if err := l.write(ctx, refs[0], func(*server.State) (engine.Write, error) { return engine.Write{Purged: refs}, nil }); err != nil {
 			return 0, err
 		}
 	}

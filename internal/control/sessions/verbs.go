@@ -22,10 +22,17 @@ func by(actor string) engine.Cause {
 	return engine.Cause{Trigger: engine.TriggerOperator, ID: actor}
 }
 
-// Create asks for a session. One of that name must not be there, unless it is retired.
-func (r *Runner) Create(ctx context.Context, name string, s session.Spec, actor string) error {
+// Create asks for a session, of a template with parameters if it names one. One of that name must not be
+// there, unless it is retired.
+func (r *Runner) Create(ctx context.Context, name string, s session.Spec, parameters map[string]any, actor string) error {
+	s, err := r.made(ctx, name, s, parameters)
+	if err != nil {
+		return err
+	}
+	r.admission.Lock()
+	defer r.admission.Unlock()
 	s.Owner, s.Created = actor, r.now().UTC()
-	if err := r.check(name, &s); err != nil {
+	if err := r.admit(ctx, name, &s); err != nil {
 		return err
 	}
 	switch row, err := r.loop.Get(ctx, session.Ref(name)); {
@@ -34,22 +41,19 @@ func (r *Runner) Create(ctx context.Context, name string, s session.Spec, actor 
 	case err != nil && !errors.Is(err, reconcile.ErrNotFound):
 		return err
 	}
-	_, err := r.loop.Apply(ctx, session.Intent(name, &s), by(actor))
-	return err
-}
-
-func (r *Runner) check(name string, s *session.Spec) error {
-	err := session.Validate(name, s, r.now())
-	if p, ok := errors.AsType[session.Problems](err); ok {
-		return wire.Refuse(wire.ErrInvalid, "session %s: %s", name, p.Error())
-	}
+	_, err = r.loop.Apply(ctx, session.Intent(name, &s), by(actor))
 	return err
 }
 
 // Preview says where the pods of a session would go now, and reserves nothing. Pods of parts that
 // wait for others are placed as if they came up at once.
-func (r *Runner) Preview(ctx context.Context, name string, s session.Spec) (place.Placement, error) {
-	if err := r.check(name, &s); err != nil {
+func (r *Runner) Preview(ctx context.Context, name string, s session.Spec, parameters map[string]any, actor string) (place.Placement, error) {
+	s, err := r.made(ctx, name, s, parameters)
+	if err != nil {
+		return place.Placement{}, err
+	}
+	s.Owner = actor
+	if err := r.admit(ctx, name, &s); err != nil {
 		return place.Placement{}, err
 	}
 	if err := r.learn(ctx); err != nil {
@@ -63,7 +67,7 @@ func (r *Runner) Preview(ctx context.Context, name string, s session.Spec) (plac
 		}
 	}
 	var out place.Placement
-	err := r.srv.ViewState(ctx, func(st *server.State) {
+	err = r.srv.ViewState(ctx, func(st *server.State) {
 		out = place.PlaceAll(requests, r.hosts(st), st.Booked.Others(engine.Ref{}))
 	})
 	return out, err
@@ -102,6 +106,8 @@ func (r *Runner) List(ctx context.Context) (out []session.Status, err error) {
 
 // change rewrites what is desired of a session that is not over.
 func (r *Runner) change(ctx context.Context, name, actor string, edit func(*session.Spec) error) error {
+	r.admission.Lock()
+	defer r.admission.Unlock()
 	row, err := r.loop.Get(ctx, session.Ref(name))
 	switch {
 	case errors.Is(err, reconcile.ErrNotFound):
@@ -131,6 +137,9 @@ func (r *Runner) Extend(ctx context.Context, name string, end time.Time, actor s
 	return r.change(ctx, name, actor, func(s *session.Spec) error {
 		grow := end.Sub(s.Timeslot.End)
 		s.Timeslot.End, s.Timeslot.CleanupDeadline = end, s.Timeslot.CleanupDeadline.Add(grow)
+		if err := r.admit(ctx, name, s); err != nil {
+			return err
+		}
 		return r.fits(ctx, name, s)
 	})
 }

@@ -37,6 +37,7 @@ type world struct {
 	roster  map[string]fleet.RosterHost
 	agents  map[string]*agent
 	down    error // of the store
+	ran     []string
 	changed chan struct{}
 
 	client *http.Client // nil: the runner's own
@@ -169,6 +170,18 @@ func (w *world) Bundle(context.Context, digest.Digest) (*fleet.Bundle, error) {
 	return &fleet.Bundle{}, nil
 }
 
+// Exec implements Server: a command succeeds while its host is there and its workload is not broken.
+func (w *world) Exec(_ context.Context, host, workspace string, argv []string, _ string) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	a := w.agents[host]
+	w.ran = append(w.ran, strings.Join(argv, " ")+" in "+workspace+" on "+host)
+	if !a.online || a.broken["workspace/"+workspace] {
+		return errors.New("exit code 1: no")
+	}
+	return nil
+}
+
 // live has hosts follow their layers a second after something changed, and the server drop what has ended.
 func (w *world) live() {
 	timer := time.NewTimer(time.Hour)
@@ -255,6 +268,9 @@ func (w *world) online(name string, on bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.agents[name].online = on
+	if h := w.state.Plan.Hosts[name]; h.Online && !on {
+		h.LastSeen = clock.FromTime(time.Now())
+	}
 	w.state.Plan.Hosts[name].Online = on
 	w.runner.Committed(w.state, []event.Entry{{Type: "host.returned", Subject: event.HostSubject(name)}})
 	w.kick()

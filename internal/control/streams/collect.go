@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/steadyfleet/steady/internal/wire"
 )
@@ -42,4 +43,34 @@ func (s *Stream) Collect(ctx context.Context, limit int) ([]byte, error) {
 		return nil, fmt.Errorf("the agent ended with code %d", exit.Code)
 	}
 	return out, nil
+}
+
+// Run serves the operator's end of a command until it ends. An exit code other than 0 is an error with
+// the last tail bytes of its output.
+func (s *Stream) Run(ctx context.Context, tail int) error {
+	var out []byte
+	var exit wire.Exit
+	ended := false
+	err := s.Serve(ctx, End{Close: func() {}, Write: func(f wire.Frame) (err error) {
+		switch f.Type {
+		case wire.FrameStdout, wire.FrameStderr:
+			out = append(out, f.Data...)
+			out = out[max(0, len(out)-tail):]
+		case wire.FrameExit:
+			exit, err = f.Exit()
+			ended = err == nil
+		}
+		return err
+	}})
+	switch {
+	case exit.Error != "":
+		return errors.New(exit.Error)
+	case err != nil:
+		return err
+	case !ended:
+		return errors.New("the stream ended before the command did")
+	case exit.Code != 0:
+		return fmt.Errorf("exit code %d: %s", exit.Code, strings.TrimSpace(strings.ToValidUTF8(string(out), "?")))
+	}
+	return nil
 }

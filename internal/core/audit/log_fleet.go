@@ -47,7 +47,7 @@ func (l *Log) fleetEvent(e event.Entry, ev event.Event) {
 		l.must(ev.Through < l.seq && ev.Through > l.checkpoint && ev.State != "" && ev.Audit != "", "S33", "a checkpoint of record %d after one of %d", ev.Through, l.checkpoint)
 		l.checkpoint = ev.Through
 	case event.ResourceRecorded:
-		l.must(ev.Session != "" && len(ev.Write) > 0, "S25", "rows of no session were recorded, or none")
+		l.must(ev.Subject().Name != "" && len(ev.Write) > 0, "S25", "rows of no session were recorded, or none")
 	case event.SafeModeEnded:
 		l.must(ev.Actor != "" && ev.Reason != "", "S28", "safe mode was ended by nobody, or without a reason")
 	}

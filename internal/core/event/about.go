@@ -26,11 +26,13 @@ const (
 	KindLog      = "log"
 	KindNode     = "node"
 	KindSession  = "session"
+	KindTemplate = "template" // of sessions
+	KindQuota    = "quota"    // of those who ask for them
 )
 
 // Kinds lists what an event may be about.
 func Kinds() []string {
-	return append([]string{KindHost, KindRollout, KindChannel, KindManifest, KindBundle, KindRelease, KindSource, KindOverride, KindLog, KindNode, KindSession}, nodeconfig.KindNames()...)
+	return append([]string{KindHost, KindRollout, KindChannel, KindManifest, KindBundle, KindRelease, KindSource, KindOverride, KindLog, KindNode, KindSession, KindTemplate, KindQuota}, nodeconfig.KindNames()...)
 }
 
 // maxSubjects bounds what one event is about.

@@ -3,6 +3,7 @@ package session
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/steadyfleet/steady/reconcile/engine"
@@ -49,8 +50,19 @@ type MakeCall struct {
 	Key  string `json:"key"`
 }
 
+// RunCommand runs the command of a phase, which may have run before.
+type RunCommand struct {
+	Command Command    `json:"command"`
+	Pod     engine.Ref `json:"pod"`
+	Try     int        `json:"try"`
+	Key     string     `json:"key"`
+}
+
 // ActionName implements engine.Action.
 func (MakeCall) ActionName() string { return "call" }
+
+// ActionName implements engine.Action.
+func (RunCommand) ActionName() string { return "run-command" }
 
 // maxResult bounds the data of an event that goes into a report.
 const maxResult = 8 << 10
@@ -81,27 +93,29 @@ func DecidePhase(v engine.View[Phase, NeedsNothing]) engine.Decision {
 	}
 	switch {
 	case tries == 0:
-		return engine.Do(MakeCall{callOf(ph), calls, key(v.Resource, calls)}, engine.NewReason(codeCall, "its job has not been asked for"))
+		return engine.Do(jobOf(&v.Resource, calls), engine.NewReason(codeCall, "its job has not been asked for"))
 	case ph.Await == "":
 		return engine.IsConverged(engine.NewReason(codeOver, "its job was accepted"))
 	}
-	until := began.Add(ph.Timeout)
+	until := began.Add(ph.Timeout.Std())
 	if v.Now.Before(until) {
 		return engine.WaitUntil(until, engine.NewReason(codeAwaits, "it awaits an event "+ph.Await))
 	}
 	if tries > ph.Retries {
 		return engine.Fail(engine.NewReason(codeTimeout, fmt.Sprintf("no event %s within %s of %d calls", ph.Await, ph.Timeout, tries)))
 	}
-	return engine.Do(MakeCall{callOf(ph), calls, key(v.Resource, calls)}, engine.NewReason(codeTimeout, "no event came in time"))
+	return engine.Do(jobOf(&v.Resource, calls), engine.NewReason(codeTimeout, "no event came in time"))
 }
 
-func callOf(ph *Phase) Call {
-	if ph.Job == nil {
-		return Call{} // nothing is called; that it began is noted all the same
+// jobOf asks for the job of a phase. One without a job is noted to have begun all the same.
+func jobOf(r *engine.Resource[Phase], try int) engine.Action {
+	ph, key := &r.Desired, fmt.Sprintf("%s#%d.%d", r.Ref.ID, r.Generation, try)
+	switch {
+	case ph.Command != nil:
+		part := r.Ref.ID[:strings.LastIndexByte(r.Ref.ID, '/')]
+		return RunCommand{*ph.Command, engine.Ref{Kind: KindPod, ID: part + "/" + ph.Command.Pod}, try, key}
+	case ph.Call != nil:
+		return MakeCall{*ph.Call, try, key}
 	}
-	return *ph.Job
-}
-
-func key(r engine.Resource[Phase], try int) string {
-	return fmt.Sprintf("%s#%d.%d", r.Ref.ID, r.Generation, try)
+	return MakeCall{Call{}, try, key}
 }

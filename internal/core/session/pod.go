@@ -16,6 +16,9 @@ type PodSpec struct {
 	Pod      Pod      `json:"pod"`
 	Timeslot Timeslot `json:"timeslot"`
 	ByStart  bool     `json:"byStart,omitempty"` // it has failed if it did not run once by the start
+	// Moves and Duplicates are those of the part.
+	Moves      bool `json:"moves,omitempty"`
+	Duplicates bool `json:"duplicates,omitempty"`
 }
 
 // Request is what placement is asked for a pod. What it is given is reserved until the cleanup
@@ -39,6 +42,9 @@ type PodReport struct {
 	place.Reservation
 	State string `json:"state,omitempty"` // empty until it is set on its host
 	Ran   bool   `json:"ran,omitempty"`   // all of it ran once
+	// Lease is when the host ends what is set there by itself, cut off or not; 0 if nothing was set.
+	Lease clock.Instant `json:"lease,omitempty"`
+	Moves int           `json:"moves,omitempty"` // how often it went to another host
 }
 
 // Booking is the reservation that a pod's row has, nil if it has none.
@@ -64,22 +70,24 @@ type PodSeen struct {
 	// Unfit says why the booked host has no room for the slot as it is now.
 	Unfit string `json:"unfit,omitempty"`
 	// Lost says why the booked host cannot run it any longer; Offline that it is not connected.
-	Lost    string `json:"lost,omitempty"`
-	Offline bool   `json:"offline,omitempty"`
-	// Differ are workloads that the host's layer does not have as desired, Extra those that it
-	// has of this pod beside them, and Left those that the host still reports.
+	Lost    string    `json:"lost,omitempty"`
+	Offline bool      `json:"offline,omitempty"`
+	Since   time.Time `json:"since,omitzero"` // offline
+	Frozen  bool      `json:"frozen,omitempty"`
+	// Set are workloads that the host's layer has for the pod, Differ those that it does not have as
+	// desired, with the lease, and Left those that are not set and that the host still reports.
+	Set    []string `json:"set,omitempty"`
 	Differ []string `json:"differ,omitempty"`
-	Extra  []string `json:"extra,omitempty"`
 	Left   []string `json:"left,omitempty"`
 	// Failed and Pending are workloads that the host reports so, each with why.
 	Failed  []string `json:"failed,omitempty"`
 	Pending []string `json:"pending,omitempty"`
 }
 
-// SetWorkloads sets the workloads of a pod on a host, and removes what is not of it any more.
+// SetWorkloads sets the workloads of a pod on a host, which ends them by itself when the lease is over.
 type SetWorkloads struct {
-	Host   string   `json:"host"`
-	Remove []string `json:"remove,omitempty"`
+	Host  string        `json:"host"`
+	Lease clock.Instant `json:"lease"`
 }
 
 // RemoveWorkloads removes the workloads of a pod from a host.
@@ -104,10 +112,12 @@ func DecidePod(v engine.View[PodSpec, PodSeen]) engine.Decision {
 	request := spec.Request(v.Resource.Ref)
 	var b PodReport
 	switch {
+	case o.Booking != nil && o.Booking.State == StateLeaving:
+		return spec.leave(*o.Booking, request, o, v.Now)
 	case o.Booking != nil:
 		b = *o.Booking
-		if b.State = ""; len(o.Differ) == 0 {
-			b.State = "set"
+		if b.State = ""; b.Lease != 0 && len(o.Differ) == 0 {
+			b.State = StateSet
 		}
 		if o.Unfit != "" {
 			return engine.Wait(engine.NewReason(codeNoRoom, o.Unfit)).WithReport(b)
@@ -118,27 +128,45 @@ func DecidePod(v engine.View[PodSpec, PodSeen]) engine.Decision {
 	default:
 		b = PodReport{Reservation: request.Reserve(o.Choice)} // in the slot of the choice
 	}
-	switch {
+	switch scheduled := v.Now.Before(spec.Timeslot.ProvisionAt); {
+	case o.Booking != nil && (o.Lost != "" || !scheduled) && spec.leaves(&b, o, v.Now):
+		b.State = StateLeaving
+		return engine.WaitUntil(v.Now, engine.NewReason(codeMoving, "it is to leave "+b.Host+": "+o.why())).WithReport(b)
 	case o.Lost != "":
 		return engine.Fail(engine.NewReason(codeHost, o.Lost)).WithReport(b)
-	case v.Now.Before(spec.Timeslot.ProvisionAt):
+	case o.Offline && b.Lease != 0 && !v.Now.Before(o.Since.Add(HostGrace)) && !spec.Moves:
+		return engine.Fail(engine.NewReason(codeHost, "host "+b.Host+" is offline since "+o.Since.Format(time.RFC3339)+", and the part does not move")).WithReport(b)
+	case scheduled:
 		return engine.WaitUntil(spec.Timeslot.ProvisionAt, engine.NewReason(codeScheduled, "it is scheduled on "+b.Host)).WithReport(b)
 	case spec.ByStart && !b.Ran && !v.Now.Before(spec.Timeslot.Start) && !o.runs():
 		return engine.Fail(engine.NewReason(codeLate, "it does not run on "+b.Host+" by "+spec.Timeslot.Start.Format(time.RFC3339)+o.because())).WithReport(b)
-	case o.Booking == nil || len(o.Differ) > 0 || len(o.Extra) > 0:
-		return engine.Do(SetWorkloads{Host: b.Host, Remove: o.Extra}, engine.NewReason(codeNotSet, "it is to run on "+b.Host)).WithReport(b)
+	}
+	return spec.keep(b, o, v.Now)
+}
+
+// keep keeps the workloads of a pod set on its host, with a lease, and waits until they run.
+func (s *PodSpec) keep(b PodReport, o *PodSeen, now time.Time) engine.Decision {
+	lease := s.lease(b.Lease, o.Offline, now)
+	next := s.nextLook(lease, o, now)
+	switch {
+	case o.Booking == nil || len(o.Differ) > 0 || lease != b.Lease:
+		b.Lease = lease
+		return engine.Do(SetWorkloads{b.Host, lease}, engine.NewReason(codeNotSet, "it is to run on "+b.Host)).WithReport(b)
 	case len(o.Failed) > 0:
 		return engine.Fail(engine.NewReason(codeFailed, "on "+b.Host+": "+strings.Join(o.Failed, "; "))).WithReport(b)
 	case len(o.Pending) > 0:
-		return engine.WaitUntil(spec.start(v.Now), engine.NewReason(codeStarting, startingOn(b.Host, o))).WithReport(b)
+		if start := s.start(now); next.IsZero() || !start.IsZero() && start.Before(next) {
+			next = start
+		}
+		return engine.WaitUntil(next, engine.NewReason(codeStarting, startingOn(b.Host, o))).WithReport(b)
 	}
-	b.State, b.Ran = "running", true
-	return engine.IsConverged(engine.NewReason(codeReady, "it runs on "+b.Host)).WithReport(b)
+	b.State, b.Ran = StateRunning, true
+	return engine.IsConverged(engine.NewReason(codeReady, "it runs on "+b.Host)).RequeueAt(next).WithReport(b)
 }
 
 // runs reports whether all of the pod is set on its host and runs there.
 func (o *PodSeen) runs() bool {
-	return o.Booking != nil && len(o.Differ)+len(o.Extra)+len(o.Failed)+len(o.Pending) == 0
+	return o.Booking != nil && o.Booking.Lease != 0 && len(o.Differ)+len(o.Failed)+len(o.Pending) == 0
 }
 
 // because says what is missing, if that is known.
@@ -181,10 +209,10 @@ func removePod(o *PodSeen) engine.Decision {
 	switch {
 	case b == nil:
 		return engine.IsConverged(engine.NewReason(codeGone, ""))
-	case len(o.Extra) > 0:
-		return engine.Do(RemoveWorkloads{b.Host, o.Extra}, engine.NewReason(codeRemoving, "it runs on "+b.Host)).WithReport(b)
+	case len(o.Set) > 0:
+		return engine.Do(RemoveWorkloads{b.Host, o.Set}, engine.NewReason(codeRemoving, "it runs on "+b.Host)).WithReport(b)
 	case len(o.Left) > 0 && o.Offline:
-		return engine.Wait(engine.NewReason(codeRemoving, "host "+b.Host+" is offline; what runs there ends by itself at "+b.Slot.To.Time().Format(time.RFC3339))).WithReport(b)
+		return engine.Wait(engine.NewReason(codeRemoving, "host "+b.Host+" is offline; what runs there ends by itself at "+b.Lease.Time().Format(time.RFC3339))).WithReport(b)
 	case len(o.Left) > 0:
 		return engine.Wait(engine.NewReason(codeRemoving, "host "+b.Host+" removes "+o.Left[0])).WithReport(b)
 	}

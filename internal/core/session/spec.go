@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/place"
 	"github.com/steadyfleet/steady/internal/core/spec"
@@ -31,6 +32,9 @@ type Spec struct {
 	// Created is when. It tells a session from an earlier one of its name.
 	Created  time.Time `json:"created,omitzero"`
 	Timeslot Timeslot  `json:"timeslot"`
+	Template string    `json:"template,omitempty"` // that it was made of
+	// Calls are the hosts that its jobs may call: those that the owner of the template allows.
+	Calls []string `json:"calls,omitempty"`
 	// OnFailure is what a part that failed does to the session: continue, the default, leaves
 	// the other parts alone; abort ends them in reverse order.
 	OnFailure engine.FailureAction `json:"onFailure,omitempty"`
@@ -55,10 +59,17 @@ type Part struct {
 	// OnFailure is what a pod or phase that failed does to the part: abort, the default, ends
 	// the others and fails the part; continue leaves it degraded.
 	OnFailure engine.FailureAction `json:"onFailure,omitempty"`
-	Stopped   bool                 `json:"stopped,omitempty"`
-	Pods      []Pod                `json:"pods,omitempty"`
-	Phases    []Phase              `json:"phases,omitempty"`
+	// Moves has a pod go to another host when its own is lost or drained, once the lease is over by
+	// which the old host ends what runs there alone; Duplicates allowed: at once.
+	Moves      bool    `json:"moves,omitempty"`
+	Duplicates string  `json:"duplicates,omitempty"`
+	Stopped    bool    `json:"stopped,omitempty"`
+	Pods       []Pod   `json:"pods,omitempty"`
+	Phases     []Phase `json:"phases,omitempty"`
 }
+
+// DuplicatesAllowed lets two of a pod run for a while, where it moves.
+const DuplicatesAllowed = "allowed"
 
 // Gate is one thing that a part waits for; one of its fields is set.
 type Gate struct {
@@ -94,16 +105,17 @@ type Workload struct {
 func (w *Workload) ID() string { return w.Kind + "/" + w.Name }
 
 // Phase is a step of a part, begun once the part's pods are ready and the phases before it
-// are over.
+// are over. Its job is a call or a command; without either nothing is asked for.
 type Phase struct {
-	Name string `json:"name"`
-	Job  *Call  `json:"job,omitempty"` // asked for at its beginning; nil: nothing is
-	// Await is the type of the event that ends it; empty: the call itself does.
+	Name    string   `json:"name"`
+	Call    *Call    `json:"call,omitempty"`
+	Command *Command `json:"command,omitempty"`
+	// Await is the type of the event that ends it; empty: the job itself does.
 	Await string `json:"await,omitempty"`
-	// Timeout is how long the event may take, and Retries how often the call is made again
+	// Timeout is how long the event may take, and Retries how often the job is asked for again
 	// after that.
-	Timeout time.Duration `json:"timeout,omitempty"`
-	Retries int           `json:"retries,omitempty"`
+	Timeout clock.Duration `json:"timeout,omitempty"`
+	Retries int            `json:"retries,omitempty"`
 }
 
 // Call is an HTTP request of a job.
@@ -111,6 +123,14 @@ type Call struct {
 	Method string          `json:"method,omitempty"` // POST if empty
 	URL    string          `json:"url"`
 	Body   json.RawMessage `json:"body,omitempty"`
+}
+
+// Command is a program that a job runs in a workspace of a pod of the same part. It was done if its exit code is
+// 0, and may run more than once.
+type Command struct {
+	Pod       string   `json:"pod"`
+	Workspace string   `json:"workspace"` // by its whole name
+	Argv      []string `json:"argv"`
 }
 
 // Bounds of a session.
@@ -122,7 +142,8 @@ const (
 	MaxLength    = 90 * 24 * time.Hour
 	MaxGrace     = 7 * 24 * time.Hour
 	MaxRetries   = 10
-	MaxWait      = 7 * 24 * time.Hour
+	MaxWait      = clock.Duration(7 * 24 * time.Hour / time.Millisecond)
+	maxArgv      = 16 << 10 // bytes of a command
 )
 
 // Problem is what is wrong with a field, by its path.
@@ -165,6 +186,12 @@ func Validate(name string, s *Spec, now time.Time) error {
 		part.validate(&p, path, &s.Timeslot)
 	}
 	s.gates(&p)
+	checkCalls(&p, s.Calls)
+	s.eachCall(func(path string, c *Call) {
+		if err := allows(s.Calls, c.URL); err != nil {
+			p.add(path, "%v", err)
+		}
+	})
 	if len(p) > 0 {
 		return p
 	}
@@ -206,6 +233,12 @@ func checkName(p *Problems, path, name string, seen map[string]int) {
 
 func (part *Part) validate(p *Problems, path string, slot *Timeslot) {
 	checkAction(p, path+".onFailure", part.OnFailure)
+	switch {
+	case part.Duplicates != "" && part.Duplicates != DuplicatesAllowed:
+		p.add(path+".duplicates", "%q: expected %s, or nothing", part.Duplicates, DuplicatesAllowed)
+	case part.Duplicates != "" && !part.Moves:
+		p.add(path+".duplicates", "only a part that moves has duplicates")
+	}
 	if len(part.Pods) > MaxPods || len(part.Phases) > MaxPhases || len(part.Pods)+len(part.Phases) == 0 {
 		p.add(path, "it has %d pods and %d phases; expected one of either, and at most %d and %d", len(part.Pods), len(part.Phases), MaxPods, MaxPhases)
 	}
@@ -234,16 +267,37 @@ func (part *Part) validate(p *Problems, path string, slot *Timeslot) {
 		}
 	}
 	for i := range part.Phases {
-		ph, path := &part.Phases[i], fmt.Sprintf("%s.phases[%d]", path, i)
-		checkName(p, path, ph.Name, phases)
-		switch {
-		case ph.Job == nil && ph.Await == "":
-			p.add(path, "it has neither a job nor an event to await")
-		case ph.Await != "" && (ph.Timeout <= 0 || ph.Timeout > MaxWait):
-			p.add(path+".timeout", "it is %s; expected more than 0 and at most %s", ph.Timeout, MaxWait)
-		case ph.Retries < 0 || ph.Retries > MaxRetries:
-			p.add(path+".retries", "there are %d; expected 0 to %d", ph.Retries, MaxRetries)
-		}
+		path := fmt.Sprintf("%s.phases[%d]", path, i)
+		checkName(p, path, part.Phases[i].Name, phases)
+		part.checkPhase(p, path, &part.Phases[i])
+	}
+}
+
+func (part *Part) checkPhase(p *Problems, path string, ph *Phase) {
+	switch {
+	case ph.Call != nil && ph.Command != nil:
+		p.add(path, "it has both a call and a command: expected one")
+	case ph.Call == nil && ph.Command == nil && ph.Await == "":
+		p.add(path, "it has neither a call nor a command nor an event to await")
+	case ph.Await != "" && (ph.Timeout <= 0 || ph.Timeout > MaxWait):
+		p.add(path+".timeout", "it is %s; expected more than 0 and at most %s", ph.Timeout, MaxWait)
+	case ph.Retries < 0 || ph.Retries > MaxRetries:
+		p.add(path+".retries", "there are %d; expected 0 to %d", ph.Retries, MaxRetries)
+	}
+	c := ph.Command
+	if c == nil {
+		return
+	}
+	if size := len(strings.Join(c.Argv, " ")); len(c.Argv) == 0 || c.Argv[0] == "" || size > maxArgv {
+		p.add(path+".command.run", "it has %d bytes in %d parts; expected a program, and at most %d bytes", size, len(c.Argv), maxArgv)
+	}
+	k := slices.IndexFunc(part.Pods, func(x Pod) bool { return x.Name == c.Pod })
+	if k < 0 {
+		p.add(path+".command.pod", "part %s has no pod %s", part.Name, c.Pod)
+		return
+	}
+	if !slices.ContainsFunc(part.Pods[k].Workloads, func(w Workload) bool { return w.Kind == spec.KindWorkspace && w.Name == c.Workspace }) {
+		p.add(path+".command.service", "pod %s has no workspace %s", c.Pod, c.Workspace)
 	}
 }
 

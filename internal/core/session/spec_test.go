@@ -20,8 +20,9 @@ func sound() *Spec {
 	}
 	return &Spec{
 		Timeslot: Timeslot{ProvisionAt: now, Start: now.Add(time.Hour), End: now.Add(2 * time.Hour), CleanupDeadline: now.Add(3 * time.Hour)},
+		Calls:    []string{"x.example"},
 		Parts: []Part{
-			{Name: "db", Pods: []Pod{{Name: "db", Workloads: workload("db")}}, Phases: []Phase{{Name: "load", Job: &Call{URL: "http://x.example/"}}}},
+			{Name: "db", Pods: []Pod{{Name: "db", Workloads: workload("db")}}, Phases: []Phase{{Name: "load", Call: &Call{URL: "http://x.example/"}}}},
 			{Name: "web", After: []Gate{{Part: "db"}, {Phase: "db/load"}}, Pods: []Pod{{Name: "web", Workloads: workload("web")}}},
 		},
 	}
@@ -61,8 +62,25 @@ func TestValidate(t *testing.T) {
 		{func(s *Spec) { s.Parts[0].Pods[0].Workloads[0].Spec = json.RawMessage(`{"no":1}`) }, "parts[0].pods[0].workloads[0]: network/db: "},
 		{func(s *Spec) { s.Parts[0].Pods[0].Workloads[0].Kind = "lamp" }, "parts[0].pods[0].workloads[0]: lamp/db: "},
 		{func(s *Spec) { s.Parts[0].Pods[0].Resources.Memory = -1 }, "parts[0].pods[0]: lab"},
-		{func(s *Spec) { s.Parts[0].Phases[0].Job = nil }, "parts[0].phases[0]: it has neither a job nor an event to await"},
+		{func(s *Spec) { s.Parts[0].Phases[0].Call = nil }, "parts[0].phases[0]: it has neither a call nor a command nor an event to await"},
 		{func(s *Spec) { s.Parts[0].Phases[0].Await = "done" }, "parts[0].phases[0].timeout: it is 0s"},
+		{func(s *Spec) { s.Calls = []string{"y.example"} }, `parts[0].phases[0].call.url: host x.example may not be called: expected one of calls, ["y.example"]`},
+		{func(s *Spec) { s.Calls = nil }, "parts[0].phases[0].call.url: host x.example may not be called"},
+		{func(s *Spec) { s.Calls = []string{"*.x.example"} }, "parts[0].phases[0].call.url: host x.example may not be called"},
+		{func(s *Spec) { s.Calls[0] = "http://x" }, `calls[0]: "http://x" is no host`},
+		{func(s *Spec) { s.Parts[0].Phases[0].Call.URL = "http://x.example:81/" }, "parts[0].phases[0].call.url: host x.example:81 may not be called"},
+		{func(s *Spec) { s.Parts[0].Phases[0].Call.URL = "http://u:p@x.example/" }, "parts[0].phases[0].call.url: http://u:xxxxx@x.example/ has a user in it"},
+		{func(s *Spec) { s.Parts[0].Phases[0].Call.URL = "file:///etc/passwd" }, `parts[0].phases[0].call.url: "file:///etc/passwd" is no URL of http or https`},
+		{func(s *Spec) { s.Parts[0].Phases[0].Command = &Command{} }, "parts[0].phases[0]: it has both a call and a command"},
+		{func(s *Spec) {
+			s.Parts[0].Phases[0] = Phase{Name: "x", Command: &Command{Pod: "no", Argv: []string{"x"}}}
+		}, "parts[0].phases[0].command.pod: part db has no pod no"},
+		{func(s *Spec) {
+			s.Parts[0].Phases[0] = Phase{Name: "x", Command: &Command{Pod: "db", Workspace: "db", Argv: []string{"x"}}}
+		}, "parts[0].phases[0].command.service: pod db has no workspace db"},
+		{func(s *Spec) { s.Parts[0].Phases[0] = Phase{Name: "x", Command: &Command{Pod: "db"}} }, "parts[0].phases[0].command.run: it has 0 bytes"},
+		{func(s *Spec) { s.Parts[0].Duplicates = "yes" }, `parts[0].duplicates: "yes": expected allowed`},
+		{func(s *Spec) { s.Parts[0].Duplicates = "allowed" }, "parts[0].duplicates: only a part that moves has duplicates"},
 		{func(s *Spec) { s.Parts[0].Phases[0].Retries = 11 }, "parts[0].phases[0].retries: there are 11; expected 0 to 10"},
 	} {
 		s := sound()

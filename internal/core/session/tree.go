@@ -27,6 +27,8 @@ const (
 	codeAwaits    engine.Code = "awaits-event"
 	codeTimeout   engine.Code = "event-timeout"
 	codeOver      engine.Code = "over"
+	codeMoving    engine.Code = "moving"
+	codeEnding    engine.Code = "ending"
 )
 
 // PartSpec is what is desired of a part's row.
@@ -66,7 +68,26 @@ func Of(ref engine.Ref) string {
 // Intent is what its owner asks for with a session: nothing of it outlives the end of its
 // timeslot but what the cleanup deadline leaves it.
 func Intent(name string, s *Spec) engine.Intent {
-	return engine.Upsert(Ref(name), s).WithNotAfter(s.Timeslot.End).WithDeleteBy(s.Timeslot.CleanupDeadline)
+	return s.Timeslot.bounds(engine.Upsert(Ref(name), s))
+}
+
+// bounds ends what is of a session with its timeslot. Each row has them, so that a parent, which deletes
+// in order, has the first half of the time until the cleanup deadline for that.
+func (t *Timeslot) bounds(in engine.Intent) engine.Intent {
+	return in.WithNotAfter(t.End).WithDeleteBy(t.CleanupDeadline)
+}
+
+// Notice is how long before the end of a session people are told of it; half of a short one.
+const Notice = 10 * time.Minute
+
+// untilNotice is the decision on a session of which all is there.
+func (s *Spec) untilNotice(name string, now time.Time) engine.Decision {
+	t := &s.Timeslot
+	at := t.End.Add(-min(Notice, t.End.Sub(t.Start)/2))
+	if now.Before(at) {
+		return engine.IsConverged(engine.NewReason(codeReady, "")).RequeueAt(at)
+	}
+	return engine.IsConverged(engine.NewReason(codeEnding, "it ends at "+t.End.Format(time.RFC3339)+"; steady session extend "+name+" --by 30m moves that"))
 }
 
 // Decide is the decision on a session: its parts in the declared order, each once its gates open.
@@ -96,7 +117,7 @@ func Decide(v engine.View[Spec, NeedsNothing]) engine.Decision {
 				next = at
 			}
 		default:
-			intents = append(intents, engine.Upsert(ref, PartSpec{Part: *p, Timeslot: s.Timeslot, ByStart: len(p.After) == 0 && s.Timeslot.Start.After(s.Timeslot.ProvisionAt)}).WithOrder(i))
+			intents = append(intents, s.Timeslot.bounds(engine.Upsert(ref, PartSpec{Part: *p, Timeslot: s.Timeslot, ByStart: len(p.After) == 0 && s.Timeslot.Start.After(s.Timeslot.ProvisionAt)})).WithOrder(i))
 		}
 	}
 	for _, c := range v.Children {
@@ -104,7 +125,7 @@ func Decide(v engine.View[Spec, NeedsNothing]) engine.Decision {
 			intents = append(intents, engine.Delete(c.Ref))
 		}
 	}
-	d := engine.IsConverged(engine.NewReason(codeReady, ""))
+	d := s.untilNotice(v.Resource.Ref.ID, v.Now)
 	if closed != nil {
 		d = engine.WaitUntil(next, *closed)
 	}
@@ -178,7 +199,7 @@ func DecidePart(v engine.View[PartSpec, NeedsNothing]) engine.Decision {
 	var intents []engine.Intent
 	for i := range spec.Part.Pods {
 		ref := below(v.Resource.Ref, KindPod, spec.Part.Pods[i].Name)
-		intents = append(intents, engine.Upsert(ref, PodSpec{Pod: spec.Part.Pods[i], Timeslot: spec.Timeslot, ByStart: spec.ByStart}))
+		intents = append(intents, spec.Timeslot.bounds(engine.Upsert(ref, PodSpec{Pod: spec.Part.Pods[i], Timeslot: spec.Timeslot, ByStart: spec.ByStart, Moves: spec.Part.Moves, Duplicates: spec.Part.Duplicates != ""})))
 		wanted[ref] = true
 		c := children[ref]
 		report.Ready = report.Ready && c != nil && (c.Phase == engine.Converged || c.Phase == engine.Failed && onFailure == engine.Continue)
@@ -195,7 +216,7 @@ func DecidePart(v engine.View[PartSpec, NeedsNothing]) engine.Decision {
 		c := children[ref]
 		report.Phases[ph.Name] = phaseState(c)
 		if c != nil || begins { // one that began goes on, whatever becomes of those before it
-			intents = append(intents, engine.Upsert(ref, *ph).WithOrder(1+i))
+			intents = append(intents, spec.Timeslot.bounds(engine.Upsert(ref, *ph)).WithOrder(1+i))
 		} else if d.Name() == "converged" {
 			d = engine.Wait(engine.NewReason(codePhases, "phase "+ph.Name+" has not begun"))
 		}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"iter"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -126,6 +127,32 @@ func Dependencies(s *Set) map[ID][]Need {
 	out := map[ID][]Need{}
 	for id, r := range s.All() {
 		out[id] = r.Needs()
+	}
+	return out
+}
+
+// Ordered lists the resources so that each comes behind what it needs, and else by kind and name.
+// Of a circle none comes first; the host says what is wrong with it.
+func Ordered(s *Set) []ID {
+	needs := Dependencies(s)
+	ids := slices.SortedFunc(maps.Keys(needs), func(a, b ID) int {
+		return cmp.Or(cmp.Compare(slices.Index(Kinds, a.Kind), slices.Index(Kinds, b.Kind)), cmp.Compare(a.Name, b.Name))
+	})
+	out := make([]ID, 0, len(ids))
+	seen := map[ID]bool{}
+	var visit func(id ID)
+	visit = func(id ID) {
+		if _, there := needs[id]; !there || seen[id] {
+			return
+		}
+		seen[id] = true
+		for _, n := range needs[id] {
+			visit(n.ID)
+		}
+		out = append(out, id)
+	}
+	for _, id := range ids {
+		visit(id)
 	}
 	return out
 }

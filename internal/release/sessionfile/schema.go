@@ -1,4 +1,4 @@
-package apply
+package sessionfile
 
 import (
 	"sync"
@@ -6,10 +6,15 @@ import (
 	"github.com/steadyfleet/steady/internal/strictyaml"
 )
 
-var sessionSchema = sync.OnceValue(func() *strictyaml.Schema { return strictyaml.MustSchema([]byte(sessionSchemaJSON)) })
+var (
+	sessionSchema  = sync.OnceValue(func() *strictyaml.Schema { return strictyaml.MustSchema([]byte(sessionSchemaJSON + parts + defs)) })
+	templateSchema = sync.OnceValue(func() *strictyaml.Schema { return strictyaml.MustSchema([]byte(templateSchemaJSON + parts + defs)) })
+	// parametersSchema leaves out what may have parameters in it.
+	parametersSchema = sync.OnceValue(func() *strictyaml.Schema { return strictyaml.MustSchema([]byte(parametersSchemaJSON + defs)) })
+)
 
 const sessionSchemaJSON = `{
-  "type": "object", "additionalProperties": false, "required": ["name", "timeslot", "parts"],
+  "type": "object", "additionalProperties": false, "required": ["name", "timeslot"],
   "properties": {
     "name": {"type": "string", "description": "the name of the session"},
     "timeslot": {
@@ -19,9 +24,35 @@ const sessionSchemaJSON = `{
         "end": {"$ref": "#/$defs/time"}, "cleanupDeadline": {"$ref": "#/$defs/time"}
       }
     },
+    "template": {"type": "string", "description": "the name of a template"},
+    "parameters": {"type": "object", "additionalProperties": {"$ref": "#/$defs/value"}},
+`
+
+const templateSchemaJSON = `{
+  "type": "object", "additionalProperties": false, "required": ["name", "parts"],
+  "properties": {
+    "name": {"type": "string", "description": "the name of the template"},
+    "description": {"type": "string", "description": "text"},
+    "parameters": {"type": "array", "items": {"$ref": "#/$defs/parameter"}},
+`
+
+const parametersSchemaJSON = `{
+  "type": "object", "required": ["name"],
+  "properties": {
+    "name": {"type": "string", "description": "the name of the template"},
+    "parameters": {"type": "array", "items": {"$ref": "#/$defs/parameter"}}
+  },
+`
+
+// parts is what sessions and templates have alike.
+const parts = `
+    "calls": {"type": "array", "items": {"type": "string", "description": "a host that jobs may call, such as lms.example or *.example:8443"}},
     "onFailure": {"$ref": "#/$defs/action"},
     "parts": {"type": "array", "items": {"$ref": "#/$defs/part"}}
   },
+`
+
+const defs = `
   "$defs": {
     "time": {"type": "string", "description": "a time such as 2026-03-01T09:00:00Z, or such as in 90m"},
     "span": {"type": "string", "description": "a span of time such as 90m"},
@@ -41,6 +72,8 @@ const sessionSchemaJSON = `{
           }
         }},
         "onFailure": {"$ref": "#/$defs/action"},
+        "moves": {"type": "boolean", "description": "true or false"},
+        "duplicates": {"enum": ["allowed"]},
         "pods": {"type": "array", "items": {"$ref": "#/$defs/pod"}},
         "phases": {"type": "array", "items": {"$ref": "#/$defs/phase"}}
       }
@@ -71,6 +104,17 @@ const sessionSchemaJSON = `{
         "antiAffinity": {"$ref": "#/$defs/names"}
       }
     },
+    "parameter": {
+      "type": "object", "additionalProperties": false, "required": ["name", "type"],
+      "properties": {
+        "name": {"$ref": "#/$defs/name"}, "type": {"enum": ["string", "integer", "number", "boolean", "duration"]},
+        "description": {"type": "string", "description": "text"},
+        "default": {"$ref": "#/$defs/value"}, "choices": {"type": "array", "items": {"$ref": "#/$defs/value"}},
+        "min": {"type": "number", "description": "a number"}, "max": {"type": "number", "description": "a number"},
+        "pattern": {"type": "string", "description": "a regular expression"}
+      }
+    },
+    "value": {"type": ["string", "number", "boolean"], "description": "text, a number, true or false"},
     "phase": {
       "type": "object", "additionalProperties": false, "required": ["name"],
       "properties": {
@@ -81,6 +125,13 @@ const sessionSchemaJSON = `{
             "url": {"type": "string", "description": "a URL"},
             "method": {"enum": ["GET", "POST", "PUT", "PATCH", "DELETE"]},
             "body": {"description": "what is sent, as JSON"}
+          }
+        },
+        "command": {
+          "type": "object", "additionalProperties": false, "required": ["pod", "service", "run"],
+          "properties": {
+            "pod": {"$ref": "#/$defs/name"}, "service": {"$ref": "#/$defs/name"},
+            "run": {"type": "array", "minItems": 1, "items": {"type": "string", "description": "text"}, "description": "a program and its arguments, each a text of its own"}
           }
         },
         "await": {"type": "string", "description": "the type of an event"},

@@ -702,8 +702,11 @@ export interface NewRerun {
 }
 
 export interface NewSession {
+  calls?: string[] | null;
   onFailure?: string;
-  parts: SessionPart[] | null;
+  parameters?: Record<string, unknown>;
+  parts?: SessionPart[] | null;
+  template?: string;
   timeslot: SessionTimeslot;
 }
 
@@ -875,6 +878,17 @@ export interface Owed {
   logged: number;
 }
 
+export interface OwnerQuota {
+  calls?: string[] | null;
+  gpus?: number;
+  length?: number;
+  memory?: number;
+  milliCPU?: number;
+  owner: string;
+  pods?: number;
+  sessions?: number;
+}
+
 export interface Pause {
   code: string;
   detail: string;
@@ -950,6 +964,10 @@ export interface Progress {
 export interface Promotion {
   reason: string;
   wave: string;
+}
+
+export interface PutTemplate {
+  document: string;
 }
 
 export interface QuarantineRow {
@@ -1236,6 +1254,12 @@ export interface SessionCall {
   url: string;
 }
 
+export interface SessionCommand {
+  argv: string[] | null;
+  pod: string;
+  workspace: string;
+}
+
 export interface SessionEvents {
   eventPath: string;
   eventToken: string;
@@ -1263,8 +1287,21 @@ export interface SessionJobStatus {
   state: string;
 }
 
+export interface SessionParameter {
+  choices?: unknown[] | null;
+  default?: unknown;
+  description?: string;
+  max?: number;
+  min?: number;
+  name: string;
+  pattern?: string;
+  type: string;
+}
+
 export interface SessionPart {
   after?: SessionGate[] | null;
+  duplicates?: string;
+  moves?: boolean;
   name: string;
   onFailure?: string;
   phases?: SessionPhase[] | null;
@@ -1283,7 +1320,8 @@ export interface SessionPartStatus {
 
 export interface SessionPhase {
   await?: string;
-  job?: SessionCall;
+  call?: SessionCall;
+  command?: SessionCommand;
   name: string;
   retries?: number;
   timeout?: number;
@@ -1315,6 +1353,16 @@ export interface SessionPreview {
   pods: PlacedPod[] | null;
 }
 
+export interface SessionQuota {
+  calls?: string[] | null;
+  gpus?: number;
+  length?: number;
+  memory?: number;
+  milliCPU?: number;
+  pods?: number;
+  sessions?: number;
+}
+
 export interface SessionResources {
   memory?: number;
   milliCPU?: number;
@@ -1322,6 +1370,15 @@ export interface SessionResources {
 
 export interface SessionSpread {
   tags?: string[] | null;
+}
+
+export interface SessionTemplate {
+  description?: string;
+  document?: string;
+  name: string;
+  owner: string;
+  parameters: SessionParameter[] | null;
+  updated: string;
 }
 
 export interface SessionTimeslot {
@@ -1508,11 +1565,13 @@ export interface Answers {
   "list-objects": ObjectRow[] | null;
   "list-overrides": Override[] | null;
   "list-quarantine": QuarantineRow[] | null;
+  "list-quotas": OwnerQuota[] | null;
   "list-resolutions": Resolution[] | null;
   "list-resources": HostResources;
   "list-rollouts": Rollout[] | null;
   "list-sessions": Session[] | null;
   "list-sources": Source[] | null;
+  "list-templates": SessionTemplate[] | null;
   "list-tokens": Token[] | null;
   "log-in": void;
   "log-out": void;
@@ -1533,6 +1592,7 @@ export interface Answers {
   "push-override": OverridePushed;
   "push-release": unknown;
   "push-roots": RootsPushed;
+  "put-template": void;
   "read-history": unknown;
   "readiness": unknown;
   "receive-event": unknown;
@@ -1540,6 +1600,7 @@ export interface Answers {
   "reference": Reference;
   "remove-object": void;
   "remove-resource": void;
+  "remove-template": void;
   "resolve-drift": Outcome;
   "resolve-many": Outcome[] | null;
   "restore-object": void;
@@ -1553,6 +1614,7 @@ export interface Answers {
   "safe-mode": RestoreWait;
   "session-token": SessionEvents;
   "set-object": ObjectDetail;
+  "set-quota": void;
   "set-resource": Changed;
   "set-topics": void;
   "show-drift": EpisodeDetail;
@@ -1566,6 +1628,7 @@ export interface Answers {
   "show-schema": Schema;
   "show-server": Server;
   "show-session": Session;
+  "show-template": SessionTemplate;
   "status": Status;
   "stream-events": unknown;
   "stream-topics": unknown;
@@ -1620,11 +1683,13 @@ export const routes: Record<keyof Answers, Route> = {
   "list-objects": ["GET", "/v1/operator/config/{kind}", true],
   "list-overrides": ["GET", "/v1/operator/overrides"],
   "list-quarantine": ["GET", "/v1/operator/quarantine"],
+  "list-quotas": ["GET", "/v1/operator/session-quotas"],
   "list-resolutions": ["GET", "/v1/operator/drift-resolutions", true],
   "list-resources": ["GET", "/v1/operator/hosts/{host}/resources", true],
   "list-rollouts": ["GET", "/v1/operator/rollouts", true],
   "list-sessions": ["GET", "/v1/operator/sessions"],
   "list-sources": ["GET", "/v1/operator/sources"],
+  "list-templates": ["GET", "/v1/operator/session-templates"],
   "list-tokens": ["GET", "/v1/operator/tokens"],
   "log-in": ["POST", "/v1/operator/logins"],
   "log-out": ["DELETE", "/v1/operator/logins"],
@@ -1645,6 +1710,7 @@ export const routes: Record<keyof Answers, Route> = {
   "push-override": ["POST", "/v1/operator/overrides"],
   "push-release": ["POST", "/v1/operator/releases"],
   "push-roots": ["POST", "/v1/operator/roots"],
+  "put-template": ["POST", "/v1/operator/session-templates/{name}"],
   "read-history": ["GET", "/v1/operator/history"],
   "readiness": ["GET", "/readyz"],
   "receive-event": ["POST", "/v1/sessions/{name}/events"],
@@ -1652,6 +1718,7 @@ export const routes: Record<keyof Answers, Route> = {
   "reference": ["GET", "/v1/operator/reference"],
   "remove-object": ["DELETE", "/v1/operator/config/{kind}/{name}"],
   "remove-resource": ["DELETE", "/v1/operator/hosts/{host}/{kind}/{name}"],
+  "remove-template": ["POST", "/v1/operator/session-templates/{name}/remove"],
   "resolve-drift": ["POST", "/v1/operator/drift/{id}/resolve"],
   "resolve-many": ["POST", "/v1/operator/drift-resolutions"],
   "restore-object": ["POST", "/v1/operator/config/{kind}/{name}/restore"],
@@ -1665,6 +1732,7 @@ export const routes: Record<keyof Answers, Route> = {
   "safe-mode": ["GET", "/v1/operator/safe-mode"],
   "session-token": ["POST", "/v1/operator/sessions/{name}/token"],
   "set-object": ["PUT", "/v1/operator/config/{kind}/{name}"],
+  "set-quota": ["POST", "/v1/operator/session-quotas/{owner}"],
   "set-resource": ["PUT", "/v1/operator/hosts/{host}/{kind}/{name}"],
   "set-topics": ["POST", "/v1/operator/stream/{id}"],
   "show-drift": ["GET", "/v1/operator/drift/{id}", true],
@@ -1678,6 +1746,7 @@ export const routes: Record<keyof Answers, Route> = {
   "show-schema": ["GET", "/v1/operator/schema/{kind}"],
   "show-server": ["GET", "/v1/operator/server"],
   "show-session": ["GET", "/v1/operator/sessions/{name}"],
+  "show-template": ["GET", "/v1/operator/session-templates/{name}"],
   "status": ["GET", "/v1/operator/status", true],
   "stream-events": ["GET", "/v1/operator/events/stream"],
   "stream-topics": ["GET", "/v1/operator/stream"],

@@ -1,0 +1,162 @@
+package session
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/place"
+	"github.com/steadyfleet/steady/reconcile/engine"
+)
+
+// KindQuota is the kind of row that keeps the quota of an owner; its id is the owner's name.
+const KindQuota = "quota"
+
+// Everybody is the owner whose quota is that of all who have none of their own.
+const Everybody = "everybody"
+
+// Quota bounds what the sessions of one owner take whose timeslots overlap. A zero field is no bound.
+type Quota struct {
+	Sessions int            `json:"sessions,omitempty"`
+	Pods     int            `json:"pods,omitempty"`
+	MilliCPU int64          `json:"milliCPU,omitempty"`
+	Memory   int64          `json:"memory,omitempty"` // bytes
+	GPUs     int            `json:"gpus,omitempty"`
+	Length   clock.Duration `json:"length,omitempty"` // of a session, from provisionAt to end
+	// Calls are the hosts that jobs may call; nil bounds nothing.
+	Calls []string `json:"calls,omitempty"`
+}
+
+// QuotaOf is the quota of an owner among rows, or that of everybody.
+func QuotaOf(rows Rows, owner string) (q Quota) {
+	name, _, _ := strings.Cut(owner, " (") // without the id of the token
+	for _, of := range []string{name, Everybody} {
+		if row, there := find(rows, QuotaRef(of)); there && !row.Delete && json.Unmarshal(row.Desired, &q) == nil {
+			return q
+		}
+	}
+	return Quota{}
+}
+
+// QuotaRef is the row of an owner's quota.
+func QuotaRef(owner string) engine.Ref { return engine.Ref{Kind: KindQuota, ID: owner} }
+
+// CheckQuota finds what is wrong with a quota.
+func CheckQuota(owner string, q *Quota) (found Problems) {
+	if owner == "" || len(owner) > 64 || strings.ContainsAny(owner, "/()") {
+		found.add("owner", "%q is no name of an operator's token, nor %s", owner, Everybody)
+	}
+	if q.Sessions < 0 || q.Pods < 0 || q.MilliCPU < 0 || q.Memory < 0 || q.GPUs < 0 || q.Length < 0 {
+		found.add("", "a bound is below zero: expected zero for none, or more")
+	}
+	checkCalls(&found, q.Calls)
+	return found
+}
+
+// DecideQuota is the decision on a quota: there is nothing to do for it.
+func DecideQuota(v engine.View[Quota, NeedsNothing]) engine.Decision {
+	return engine.IsConverged(engine.NewReason(codeReady, ""))
+}
+
+// Take is what a session takes of a quota.
+type Take struct {
+	Name      string
+	Timeslot  Timeslot
+	Pods      int
+	Resources place.Resources
+	GPUs      int
+}
+
+// TakeOf is what a session takes while it lasts.
+func TakeOf(name string, s *Spec) Take {
+	t := Take{Name: name, Timeslot: s.Timeslot}
+	for i := range s.Parts {
+		for k := range s.Parts[i].Pods {
+			p := &s.Parts[i].Pods[k]
+			t.Pods++
+			t.Resources, t.GPUs = t.Resources.Add(p.Resources), t.GPUs+p.GPU.Count
+		}
+	}
+	return t
+}
+
+// Exceeded finds what of a session is beyond the quota of its owner, beside the sessions among rows. It returns
+// Problems.
+func Exceeded(rows interface {
+	Rows
+	List(f engine.Filter) []engine.Row
+}, name string, s *Spec) error {
+	q := QuotaOf(rows, s.Owner)
+	if q.IsZero() {
+		return nil
+	}
+	var others []Take
+	for _, row := range rows.List(engine.Filter{Kind: KindSession}) {
+		var o Spec
+		if row.Phase.Terminal() {
+			continue
+		}
+		if err := json.Unmarshal(row.Desired, &o); err != nil {
+			return err
+		}
+		if o.Owner == s.Owner {
+			others = append(others, TakeOf(row.Ref.ID, &o))
+		}
+	}
+	if found := q.exceeded(name, s, others); len(found) > 0 {
+		return found
+	}
+	return nil
+}
+
+// IsZero reports whether the quota bounds nothing.
+func (q Quota) IsZero() bool {
+	return q.Calls == nil && q.Sessions == 0 && q.Pods == 0 && q.MilliCPU == 0 && q.Memory == 0 && q.GPUs == 0 && q.Length == 0
+}
+
+// exceeded is Exceeded with the other sessions of the owner.
+func (q *Quota) exceeded(name string, s *Spec, others []Take) (found Problems) {
+	own := TakeOf(name, s)
+	sum, sessions := own, 1
+	for _, o := range others {
+		if o.Name == name || !o.Timeslot.ProvisionAt.Before(s.Timeslot.CleanupDeadline) || !s.Timeslot.ProvisionAt.Before(o.Timeslot.CleanupDeadline) {
+			continue
+		}
+		sessions++
+		sum.Pods, sum.GPUs, sum.Resources = sum.Pods+o.Pods, sum.GPUs+o.GPUs, sum.Resources.Add(o.Resources)
+	}
+	over := func(path, what string, n, most int64) {
+		if most > 0 && n > most {
+			found.add(path, "%s would have %d %s with those that overlap; the quota allows %d", s.Owner, n, what, most)
+		}
+	}
+	over("timeslot", "sessions", int64(sessions), int64(q.Sessions))
+	over("parts", "pods", int64(sum.Pods), int64(q.Pods))
+	over("parts", "thousandths of a CPU", sum.Resources.MilliCPU, q.MilliCPU)
+	over("parts", "bytes of memory", sum.Resources.Memory, q.Memory)
+	over("parts", "GPUs", int64(sum.GPUs), int64(q.GPUs))
+	if length := s.Timeslot.End.Sub(s.Timeslot.ProvisionAt); q.Length > 0 && length > q.Length.Std() {
+		found.add("timeslot.end", "the session would last %s; the quota of %s allows %s", length.Truncate(time.Second), s.Owner, q.Length)
+	}
+	if q.Calls != nil {
+		s.eachCall(func(path string, c *Call) {
+			if err := allows(q.Calls, c.URL); err != nil {
+				found.add(path, "%v by the quota of %s", err, s.Owner)
+			}
+		})
+	}
+	return found
+}
+
+// eachCall visits the calls of all phases.
+func (s *Spec) eachCall(visit func(path string, c *Call)) {
+	for i := range s.Parts {
+		for k := range s.Parts[i].Phases {
+			if c := s.Parts[i].Phases[k].Call; c != nil {
+				visit(fmt.Sprintf("parts[%d].phases[%d].call.url", i, k), c)
+			}
+		}
+	}
+}
