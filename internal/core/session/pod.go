@@ -149,6 +149,8 @@ func (s *PodSpec) keep(b PodReport, o *PodSeen, now time.Time) engine.Decision {
 	lease := s.lease(b.Lease, o.Offline, now)
 	next := s.nextLook(lease, o, now)
 	switch {
+	case s.Moves && o.Offline && lease.Reached(clock.FromTime(now)): // what was there has ended
+		return engine.WaitUntil(next, engine.NewReason(codeMoving, "host "+b.Host+" is offline since "+o.Since.Format(time.RFC3339))).WithReport(b)
 	case o.Booking == nil || len(o.Differ) > 0 || lease != b.Lease:
 		b.Lease = lease
 		return engine.Do(SetWorkloads{b.Host, lease}, engine.NewReason(codeNotSet, "it is to run on "+b.Host)).WithReport(b)

@@ -26,7 +26,7 @@ type Quota struct {
 	GPUs     int            `json:"gpus,omitempty"`
 	Length   clock.Duration `json:"length,omitempty"` // of a session, from provisionAt to end
 	// Calls are the hosts that jobs may call; nil bounds nothing.
-	Calls []string `json:"calls,omitempty"`
+	Calls []string `json:"calls,omitzero"`
 }
 
 // QuotaOf is the quota of an owner among rows, or that of everybody.
