@@ -60,8 +60,8 @@ func DecideQuota(v engine.View[Quota, NeedsNothing]) engine.Decision {
 	return engine.IsConverged(engine.NewReason(codeReady, ""))
 }
 
-// Take is what a session takes of a quota.
-type Take struct {
+// Usage is what a session uses of a quota.
+type Usage struct {
 	Name      string
 	Timeslot  Timeslot
 	Pods      int
@@ -69,9 +69,9 @@ type Take struct {
 	GPUs      int
 }
 
-// TakeOf is what a session takes while it lasts.
-func TakeOf(name string, s *Spec) Take {
-	t := Take{Name: name, Timeslot: s.Timeslot}
+// UsageOf is what a session uses while it lasts.
+func UsageOf(name string, s *Spec) Usage {
+	t := Usage{Name: name, Timeslot: s.Timeslot}
 	for i := range s.Parts {
 		for k := range s.Parts[i].Pods {
 			p := &s.Parts[i].Pods[k]
@@ -92,7 +92,7 @@ func Exceeded(rows interface {
 	if q.IsZero() {
 		return nil
 	}
-	var others []Take
+	var others []Usage
 	for _, row := range rows.List(engine.Filter{Kind: KindSession}) {
 		var o Spec
 		if row.Phase.Terminal() {
@@ -102,7 +102,7 @@ func Exceeded(rows interface {
 			return err
 		}
 		if o.Owner == s.Owner {
-			others = append(others, TakeOf(row.Ref.ID, &o))
+			others = append(others, UsageOf(row.Ref.ID, &o))
 		}
 	}
 	if found := q.exceeded(name, s, others); len(found) > 0 {
@@ -117,8 +117,8 @@ func (q Quota) IsZero() bool {
 }
 
 // exceeded is Exceeded with the other sessions of the owner.
-func (q *Quota) exceeded(name string, s *Spec, others []Take) (found Problems) {
-	own := TakeOf(name, s)
+func (q *Quota) exceeded(name string, s *Spec, others []Usage) (found Problems) {
+	own := UsageOf(name, s)
 	sum, sessions := own, 1
 	for _, o := range others {
 		if o.Name == name || !o.Timeslot.ProvisionAt.Before(s.Timeslot.CleanupDeadline) || !s.Timeslot.ProvisionAt.Before(o.Timeslot.CleanupDeadline) {
