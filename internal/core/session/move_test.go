@@ -35,10 +35,12 @@ func TestPodMoves(t *testing.T) {
 	}{
 		{name: "runs", spec: PodSpec{Moves: true}, seen: PodSeen{Booking: booking(nil), Set: []string{"w"}}, want: "converged", until: 3 * time.Minute},
 		{name: "renews half way", spec: PodSpec{Moves: true}, at: 3 * time.Minute, seen: PodSeen{Booking: booking(nil), Set: []string{"w"}}, want: "set-workloads",
-			check: func(r PodReport) bool { return r.Lease == clock.FromTime(now.Add(3*time.Minute+Lease)) && r.Host == "a" }},
+			check: func(r PodReport) bool {
+				return r.Lease == clock.FromTime(now.Add(3*time.Minute+Lease)) && r.Host == "a"
+			}},
 		{name: "renews no lease of a host that is offline", spec: PodSpec{Moves: true}, at: 3 * time.Minute, seen: PodSeen{Booking: booking(nil), Set: []string{"w"}, Offline: true, Since: gone}, want: "converged", until: 10 * time.Minute,
 			check: func(r PodReport) bool { return r.Lease == lease }},
-		{name: "waits for the margin", spec: PodSpec{Moves: true}, at: 10*time.Minute - 1, seen: PodSeen{Booking: booking(nil), Set: []string{"w"}, Offline: true, Since: gone}, want: "converged", until: 10 * time.Minute},
+		{name: "waits for the margin", spec: PodSpec{Moves: true}, at: 10*time.Minute - 1, seen: PodSeen{Booking: booking(nil), Differ: []string{"w"}, Offline: true, Since: gone}, want: "wait", until: 10 * time.Minute},
 		{name: "leaves once the lease is over", spec: PodSpec{Moves: true}, at: 10 * time.Minute, seen: PodSeen{Booking: booking(nil), Set: []string{"w"}, Offline: true, Since: gone}, want: "wait", until: 10 * time.Minute,
 			check: func(r PodReport) bool { return r.State == StateLeaving && r.Host == "a" }},
 		{name: "leaves at once with duplicates", spec: PodSpec{Moves: true, Duplicates: true}, seen: PodSeen{Booking: booking(nil), Set: []string{"w"}, Offline: true, Since: gone}, want: "wait", until: 1,
