@@ -13,7 +13,9 @@ import (
 	"github.com/steadyfleet/steady/internal/api/operator"
 	"github.com/steadyfleet/steady/internal/cli/command"
 	"github.com/steadyfleet/steady/internal/cli/exit"
+	"github.com/steadyfleet/steady/internal/cli/watch"
 	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/prose"
 	"github.com/steadyfleet/steady/internal/core/session"
 )
@@ -99,7 +101,8 @@ var ends = map[session.State]int{
 	session.Degraded: exit.Failed, session.Failed: exit.Failed, session.Orphaned: exit.Failed,
 }
 
-const pollEvery = time.Second
+// pollEvery is how often a session is read though the log has nothing about it: time passes for it too.
+const pollEvery = 5 * time.Second
 
 func (a sessions) watch() *cobra.Command {
 	cmd := &cobra.Command{
@@ -112,6 +115,9 @@ Running, or was so and is Retired (code 0), or is Degraded, Failed or Orphaned (
 	return a.names(a.Stream(cmd, func(ctx context.Context, c *operator.Client, args []string) error {
 		var said string
 		seen := map[string]string{}
+		ctx, stop := context.WithCancel(ctx)
+		defer stop()
+		news := eventsOf(ctx, c, args[0])
 		for {
 			s, err := c.Session(ctx, args[0])
 			if err != nil {
@@ -127,12 +133,29 @@ Running, or was so and is Retired (code 0), or is Degraded, Failed or Orphaned (
 				return nil
 			}
 			select {
+			case <-news:
 			case <-time.After(pollEvery):
 			case <-ctx.Done():
 				return ctx.Err()
 			}
 		}
 	}), nil)
+}
+
+// eventsOf has a value once there are further events about a session.
+func eventsOf(ctx context.Context, c *operator.Client, name string) <-chan struct{} {
+	news := make(chan struct{}, 1)
+	go func() {
+		q := operator.EventQuery{About: []event.Subject{{Kind: event.KindSession, Name: name}}, Tail: true}
+		_ = watch.Follow(ctx, c, q, func(operator.Event) error { // without it the session is read now and then
+			select {
+			case news <- struct{}{}:
+			default:
+			}
+			return nil
+		})
+	}()
+	return news
 }
 
 // changes prints what is not as it was seen.
