@@ -33,6 +33,9 @@ var asked = map[string]func(*rapid.T, clock.Instant) []*gate.Block{
 	"CheckFreeze": func(t *rapid.T, now clock.Instant) []*gate.Block {
 		return one(gate.CheckFreeze(freezeOf("h", drawInstant(t, "until"), "disk swap", now), true))
 	},
+	"CheckOccupied": func(t *rapid.T, now clock.Instant) []*gate.Block {
+		return one(gate.CheckOccupied(given{host: "h", has: drawOccupants(t, now), now: now}, true))
+	},
 	"CheckQuarantine": func(t *rapid.T, _ clock.Instant) []*gate.Block {
 		return one(gate.CheckQuarantine(quarantineOf("c", "b", rapid.SampledFrom([]string{"", "failed on h"}).Draw(t, "reason")), true))
 	},
@@ -178,7 +181,7 @@ func TestL5EveryBlockSaysEverything(t *testing.T) {
 }
 
 // command is one that a sentence names, up to what can be no part of it.
-var command = regexp.MustCompile(`steady ((?:rollout|host|release|token|quarantine|override|safe-mode) [^,;]*)`)
+var command = regexp.MustCompile(`steady ((?:rollout|host|release|token|quarantine|override|safe-mode|session) [^,;]*)`)
 
 // named are the commands that a sentence tells to use: "steady rollout resume or cancel X" are two.
 func named(sentence string) (lines []string) {

@@ -22,6 +22,7 @@ const (
 	Freshness   Code = "freshness"
 	Overlay     Code = "overlay" // paused, halted, reverting or ended
 	Freeze      Code = "freeze"
+	Occupied    Code = "occupied" // a session has the host
 	Quarantine  Code = "quarantine"
 	Window      Code = "window" // a maintenance window is closed
 	Queue       Code = "queue"  // a newer ref waits for the active rollout

@@ -75,6 +75,8 @@ type Facts interface {
 	Status() RolloutStatus
 	Superseded() (host, rollout string)
 	Freeze() (host string, until clock.Instant, reason string, now clock.Instant)
+	// Sessions gives a list that its reader may change.
+	Sessions() (host string, has []Occupant, now clock.Instant)
 	Quarantine() (channel, bundle, reason, own string)
 	Windows() (who string, windows []clock.Window, now clock.Instant)
 	Queue() (pending, active, status string, earliest clock.Instant)
@@ -118,6 +120,9 @@ var Table = [...]Gate{
 	{Code: Freeze, For: ToUpdate | ToRepair | ToReboot, At: AtOffer | AtClaim, Scope: PerHost,
 		When:      "an operator keeps the host from grants until an instant; a frozen host that is there blocks its wave",
 		ClearedBy: "time; `host unfreeze`; `rollout promote` lets its wave pass without it", Check: CheckFreeze},
+	{Code: Occupied, For: ToUpdate | ToRepair | ToReboot, At: AtOffer | AtClaim, Scope: PerHost,
+		When:      "a session has something on the host; such a host that is there blocks its wave",
+		ClearedBy: "time, by the end that `steady why` names; whoever runs the session: `session stop`; `rollout promote` lets its wave pass without it", Check: CheckOccupied},
 	{Code: Quarantine, For: ToUpdate | ToRepair | ToReboot, At: AtOffer | AtClaim, Scope: PerHost,
 		When:      "the bundle failed on this channel, or on this host",
 		ClearedBy: "a releaser with a changed bundle; an operator: `quarantine clear`, of what was signed with `--sign`", Check: CheckQuarantine},

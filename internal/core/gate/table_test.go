@@ -91,12 +91,14 @@ type given struct {
 	until, now         clock.Instant
 	a, b               int
 	unmet              []string
+	has                []gate.Occupant
 }
 
 func (f given) Freeze() (string, clock.Instant, string, clock.Instant) {
 	return f.host, f.until, f.reason, f.now
 }
-func (f given) Quarantine() (string, string, string, string) { return f.host, f.code, f.reason, "" }
+func (f given) Sessions() (string, []gate.Occupant, clock.Instant) { return f.host, f.has, f.now }
+func (f given) Quarantine() (string, string, string, string)       { return f.host, f.code, f.reason, "" }
 func (f given) Wave() (string, int, string, int, string, clock.Instant) {
 	return f.host, f.a, f.code, f.b, f.reason, f.until
 }

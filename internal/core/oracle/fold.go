@@ -51,6 +51,8 @@ func (f *Facts) Apply(e event.Entry, ev event.Event) error {
 	case event.HostEnrolled, event.CertificateRenewed, event.HostRevoked, event.HostDecommissioned, event.HostForked, event.HostSlotFreed,
 		event.HostSilent, event.HostReturned, event.HostFailedSilently, event.HostHead, event.LogRestored, event.HostDegraded, event.HostRecovered, event.HostFrozen, event.HostUnfrozen:
 		f.presence(f.Host(e.Host()), e.At, ev)
+	case event.ManagedSet, event.ManagedRemoved:
+		f.Host(e.Host()).sits(ev)
 	case event.WorkloadsRemoved:
 		h := f.Host(e.Host())
 		h.Identity, h.Left = max(h.Identity, Leaving), true
@@ -67,7 +69,7 @@ func (f *Facts) Apply(e event.Entry, ev event.Event) error {
 		}
 	case event.MirrorDiverged, event.TrustRefused, event.BundleQuarantined, event.FileKept, event.HostFacts,
 		event.ResourceReported, event.EnrolRefused, event.VerifyFailed, event.SourceFailed, event.SourceRecovered, event.ExpiryWarned, event.ExpiryCleared,
-		event.OperatorTokenAdded, event.OperatorTokenUsed, event.OperatorTokenRevoked, event.StreamOpened, event.SafeModeEnded, event.LogCheckpoint, event.ManagedSet, event.ManagedRemoved, event.ManagedRequested, event.HostTuned, event.HostRetried, event.ResourceRecorded:
+		event.OperatorTokenAdded, event.OperatorTokenUsed, event.OperatorTokenRevoked, event.StreamOpened, event.SafeModeEnded, event.LogCheckpoint, event.ManagedRequested, event.HostTuned, event.HostRetried, event.ResourceRecorded:
 		// Nothing that is decided reads these.
 	case event.OfNodes:
 		// No rollout depends on nodes.

@@ -24,9 +24,12 @@ type Host struct {
 	Overdue          bool // it was there meanwhile: until it reports progress
 	Unfit            bool // does not run its bundle as it should
 	Frozen           clock.Instant
-	Replayed         uint64 // up to this event only its own chain tells what it was granted
-	Unseen           bool   // it acts on a grant of that part
-	Apart            bool   // it began something that no record says it may, and was not followed
+	Sessions         map[string]Sitting `json:",omitempty"` // what sessions have in the managed layer, by kind and name
+	Key              []byte             `json:",omitempty"` // that signs its events
+	Was              []Earlier          `json:",omitempty"` // what the machine was called, the newest first
+	Replayed         uint64             // up to this event only its own chain tells what it was granted
+	Unseen           bool               // it acts on a grant of that part
+	Apart            bool               // it began something that no record says it may, and was not followed
 	Grant            *Grant
 	Need             *host.RepairNeed
 	Machine
@@ -81,7 +84,7 @@ const (
 func (f *Facts) presence(h *Host, at clock.Instant, ev event.Event) {
 	switch ev := ev.(type) {
 	case event.HostEnrolled:
-		*h = Host{Name: h.Name, Incarnation: ev.Incarnation, Issued: at, Frozen: h.Frozen}
+		*h = Host{Name: h.Name, Incarnation: ev.Incarnation, Issued: at, Frozen: h.Frozen, Sessions: h.Sessions, Key: ev.EventKey, Was: f.earlier(h, ev.EventKey)}
 	case event.HostSilent:
 		h.Online = false
 		if h.acts() {

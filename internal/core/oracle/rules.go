@@ -74,6 +74,7 @@ var rules = []Rule{
 	{"S2", "the host has another grant", offers | toAny, func(_ *Facts, q *Request) bool { return q.Host.Grant != nil && !(q.Replaces && q.Host.yields()) }},
 	{"S2", "the host is on its way already", offers | forward, func(_ *Facts, q *Request) bool { return q.Host.moving() && !q.Host.Staged() }},
 	{"S18", "the host is frozen", always | toChange, func(_ *Facts, q *Request) bool { return q.Host.Frozen > q.At }},
+	{"S55", "a session has something on the host", always | toChange, (*Facts).occupied},
 	{"S26", "the host declined and its time off is not over", offers | toTarget | back, func(_ *Facts, q *Request) bool { return q.Host.NotBefore > q.At }},
 	{"S26", "the host declined a repair and its time off is not over", offers | repair, func(_ *Facts, q *Request) bool { return q.Host.NeedNotBefore > q.At }},
 	{"S41", "a maintenance window of the host is closed", always | toChange, func(_ *Facts, q *Request) bool { return q.leaf != nil && !clock.AllOpen(q.windows(), q.At) }},

@@ -156,6 +156,7 @@ func TestEveryRuleCanBreak(t *testing.T) {
 		{want: "the host has another grant", breaks: func(s *story, m *rollout.Manifest) { s.claim("h1", m, host.Update, old) }},
 		{want: "the host is on its way already", breaks: func(s *story, m *rollout.Manifest) { s.activate("h1", m) }},
 		{want: "the host is frozen", breaks: say(event.HostFrozen{Until: now + 1}, "h1")},
+		{want: "a session has something on the host", breaks: say(event.ManagedSet{Kind: "workspace", Name: "desk", Owner: "session/lab", NotAfter: now + 1}, "h1")},
 		{want: "the host declined and its time off is not over", breaks: func(s *story, m *rollout.Manifest) {
 			s.tell("h1", event.Granted{Grant: "g", Rollout: m.Header.Rollout(), Manifest: m.Digest, Purpose: host.Update, Target: old})
 			s.tell("h1", event.GrantEnded{Grant: "g", NotBefore: now + 1})

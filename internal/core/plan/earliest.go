@@ -70,7 +70,7 @@ func (s *State) timeEvidence(e *gate.Evidence, r *rollout.Rollout, now clock.Ins
 			e.Finishes = max(e.Finishes, clock.Earliest(s.soakedAt(h, now), upcoming(end, now)))
 		case rollout.Waiting:
 			if m.Online && r.Forced(leaf.Wave) == nil {
-				e.Starts = max(e.Starts, upcoming(max(h.frozenUntil(), h.NotBefore), now))
+				e.Starts = max(e.Starts, upcoming(max(h.frozenUntil(), h.NotBefore), now), s.leftAt(h, now))
 				if at, ok := clock.NextOpening(r.Plan.Header.WindowsOf(leaf), now); ok {
 					e.Starts = max(e.Starts, upcoming(at, now))
 				}

@@ -36,9 +36,10 @@ type facts struct {
 
 	promotion gate.Evidence
 	counted   bool // of promotion
-	// uses, unmet and absent are what the last answer was made in.
+	// uses, unmet, absent and sessions are what the last answer was made in.
 	uses          []gate.Use
 	unmet, absent []string
+	sessions      []gate.Occupant
 }
 
 var _ gate.Facts = (*facts)(nil)
@@ -78,7 +79,7 @@ func (f *facts) repair(h *Host) {
 // was asked before.
 func (s *State) ask(about facts) *facts {
 	f := &s.facts
-	about.s, about.uses, about.unmet, about.absent = s, f.uses, f.unmet, f.absent
+	about.s, about.uses, about.unmet, about.absent, about.sessions = s, f.uses, f.unmet, f.absent, f.sessions
 	*f = about
 	return f
 }

@@ -60,6 +60,8 @@ func (s *State) ApplyEvent(e event.Entry, ev event.Event) error {
 		return s.foldPruned(ev)
 	case event.HostDegraded, event.HostRecovered:
 		s.foldHealth(e.At, s.host(e.Host()), ev)
+	case event.ManagedSet, event.ManagedRemoved:
+		s.foldOccupied(e.Host(), ev)
 	case event.HostFrozen, event.HostUnfrozen:
 		s.foldFreeze(s.host(e.Host()), ev)
 	case event.RepairNeeded, event.RepairOver:
@@ -85,7 +87,7 @@ func (s *State) ApplyEvent(e event.Entry, ev event.Event) error {
 	case event.EnrolRefused, event.MirrorDiverged, event.TrustRefused,
 		event.BundleQuarantined, event.FileKept, event.StreamOpened, event.SafeModeEnded, event.LogCheckpoint:
 		// For people: no decision reads them.
-	case event.ManagedSet, event.ManagedRemoved, event.ManagedRequested, event.HostTuned, event.HostRetried, event.ResourceReported, event.OfNodes, event.ResourceRecorded:
+	case event.ManagedRequested, event.HostTuned, event.HostRetried, event.ResourceReported, event.OfNodes, event.ResourceRecorded:
 		// Other folds have them.
 	default:
 		return &event.UnknownTypeError{Type: ev.EventType()}
@@ -151,7 +153,7 @@ func (s *State) MarkAll() {
 func (s *State) foldEnrolled(at clock.Instant, name string, ev event.HostEnrolled) {
 	h := s.host(name)
 	s.Tokens[ev.Token] = SpentToken{Host: name, KeyDigest: ev.KeyDigest, Certificate: ev.Certificate}
-	fresh := Host{Name: name, budgets: h.budgets, memberships: h.memberships, inFlight: h.inFlight, idle: h.idle, RevokedBefore: h.RevokedBefore, Freeze: h.Freeze,
+	fresh := Host{Name: name, budgets: h.budgets, memberships: h.memberships, inFlight: h.inFlight, idle: h.idle, RevokedBefore: h.RevokedBefore, Freeze: h.Freeze, Occupied: h.Occupied,
 		Former: s.formerOf(at, h, ev.EventKey)}
 	fresh.Incarnation, fresh.EventKey, fresh.TokenDoc = ev.Incarnation, ev.EventKey, ev.TokenDoc
 	fresh.Serial, fresh.NotAfter, fresh.IssuedAt = ev.Serial, ev.NotAfter, at

@@ -45,13 +45,7 @@ func (s *State) sameKey(name string, key []byte) (was *Host) {
 	if len(key) == 0 {
 		return nil
 	}
-	if s.keys == nil {
-		s.keys = map[string][]string{}
-		for _, h := range s.Hosts { // order-free: which of several counts is decided below
-			s.keys[string(h.EventKey)] = append(s.keys[string(h.EventKey)], h.Name)
-		}
-	}
-	names := s.keys[string(key)]
+	names := s.enrolledWith(key)
 	for _, other := range names {
 		h := s.Hosts[other]
 		if other == name || !bytes.Equal(h.EventKey, key) { // it enrolled again since, with another
@@ -65,6 +59,17 @@ func (s *State) sameKey(name string, key []byte) (was *Host) {
 		s.keys[string(key)] = append(names, name)
 	}
 	return was
+}
+
+// enrolledWith lists who enrolled with a key, in no order.
+func (s *State) enrolledWith(key []byte) []string {
+	if s.keys == nil {
+		s.keys = map[string][]string{}
+		for _, h := range s.Hosts { // order-free: nobody reads an order from it
+			s.keys[string(h.EventKey)] = append(s.keys[string(h.EventKey)], h.Name)
+		}
+	}
+	return s.keys[string(key)]
 }
 
 // foldFacts keeps what a host is. A machine counts under one name: the one before has no facts

@@ -112,6 +112,9 @@ func (p *planner) due(h *Host) {
 	if f := h.Freeze; f != nil && f.Until.Reached(p.now) {
 		p.add(h.Name, event.HostUnfrozen{Reason: "the freeze until " + f.Until.String() + " is over"})
 	}
+	if h.outstays(p.now) {
+		p.s.markOccupied(h)
+	}
 	if h.NotBefore.Reached(p.now) {
 		p.s.markHost(h)
 	}

@@ -248,6 +248,16 @@ func actions(w *world, home homes) map[string]func(*rapid.T) {
 			until := w.now.Add(clock.Duration(rapid.SampledFrom([]int{5, 60, 3600}).Draw(t, "seconds")) * clock.Second)
 			w.press(t, func() ([]event.Entry, error) { return plan.Freeze(w.s, m.name, until, "because", "ada", w.now) })
 		}),
+		"sit": on(func(t *rapid.T, m *machine) {
+			var until clock.Instant
+			if d := rapid.SampledFrom([]int{0, 5, 60, 700}).Draw(t, "seconds"); d > 0 {
+				until = w.now.Add(clock.Duration(d) * clock.Second)
+			}
+			w.sit(m.name, rapid.SampledFrom([]string{"lab", "class"}).Draw(t, "session"), rapid.SampledFrom([]string{"desk", "bench"}).Draw(t, "entry"), until)
+		}),
+		"leave": on(func(t *rapid.T, m *machine) {
+			w.leave(m.name, rapid.SampledFrom([]string{"desk", "bench"}).Draw(t, "entry"))
+		}),
 		"unfreeze": on(func(t *rapid.T, m *machine) {
 			w.press(t, func() ([]event.Entry, error) { return plan.Unfreeze(w.s, m.name, "because", "ada", w.now) })
 		}),
@@ -399,6 +409,10 @@ func settle(t *rapid.T, w *world) {
 		if w.s.Hosts[name].Freeze != nil {
 			w.commit(plan.Unfreeze(w.s, name, "go on", "ada", w.now))
 		}
+	}
+	for _, name := range w.names() {
+		w.leave(name, "desk")
+		w.leave(name, "bench")
 	}
 	w.loosen()
 	for _, d := range w.s.Order {

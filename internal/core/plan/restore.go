@@ -3,6 +3,7 @@ package plan
 import (
 	"cmp"
 	"encoding/json"
+	"maps"
 	"slices"
 
 	"github.com/steadyfleet/steady/internal/core/digest"
@@ -64,6 +65,9 @@ func (s *State) schedule(h *Host) {
 	}
 	s.wake(h.NotBefore, h.Name)
 	s.wake(h.frozenUntil(), h.Name)
+	for _, id := range slices.Sorted(maps.Keys(h.Occupied)) {
+		s.wake(h.Occupied[id].Until, h.Name)
+	}
 	if h.Repair != nil {
 		s.wake(h.Repair.NotBefore, h.Name)
 	}

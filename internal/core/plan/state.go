@@ -121,6 +121,9 @@ type Host struct {
 	Grant   *Grant     `json:"grant,omitempty"`
 	// Freeze keeps the host from every grant but one to go back, whoever enrols as it.
 	Freeze *event.HostFrozen `json:"freeze,omitempty"`
+	// Occupied are the entries of the host's managed layer that sessions own, by kind/name.
+	// An event that removes one does not say whose it was.
+	Occupied map[string]Occupant `json:"occupied,omitempty"`
 	// Repair is what waits for a grant of purpose Repair; nil when nothing does.
 	Repair *Repair `json:"repair,omitempty"`
 	// Degraded is what the host is degraded for; nil while it is not.

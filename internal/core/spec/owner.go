@@ -27,6 +27,14 @@ func (o Owner) split() (kind, name string) {
 	return kind, name
 }
 
+// Session is the name of the session that the owner is; empty of any other.
+func (o Owner) Session() string {
+	if kind, name := o.split(); kind == OwnerSession {
+		return name
+	}
+	return ""
+}
+
 // String names the owner for people.
 func (o Owner) String() string {
 	if o == Operators {
