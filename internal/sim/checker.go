@@ -263,7 +263,7 @@ func (w *World) settled() bool {
 		if m.Phase == host.Activating || m.Phase == host.Soaking || m.Phase == host.Failed && m.Reverting {
 			return false
 		}
-		if w.mayGoBack(a) {
+		if w.mayGoBack(a) || w.server.occupied(a.name) {
 			return false
 		}
 		if m.Phase == host.Converged && a.looksAgain() { // the scanner looks again

@@ -123,6 +123,7 @@ func (p *planning) all() {
 	p.silences()
 	p.degrades()
 	p.facts()
+	p.sessions()
 	p.drifts()
 	p.ends()
 	p.setBacks()

@@ -31,6 +31,9 @@ func (w *World) checkWakes(s *server, now, next clock.Instant) {
 		if h.Freeze != nil {
 			wakes(h.Name, "a freeze", h.Freeze.Until)
 		}
+		for _, o := range h.Occupied { // order-free: what is found is found for all
+			wakes(h.Name, "an entry of session "+o.Session, o.Until)
+		}
 		wakes(h.Name, "the time off", h.NotBefore)
 		if h.Repair != nil {
 			wakes(h.Name, "the time off from repairs", h.Repair.NotBefore)
@@ -152,7 +155,7 @@ func (w *World) well(s *server) bool {
 		if a.lies() {
 			continue
 		}
-		if !a.up || a.partitioned > 0 || h == nil || !h.Reachable() || h.SilentFailure || h.Freeze != nil {
+		if !a.up || a.partitioned > 0 || h == nil || !h.Reachable() || h.SilentFailure || h.Freeze != nil || s.occupied(a.name) {
 			return false
 		}
 		if p := a.core.Machine.Phase; p == host.Failed || p == host.Reverted {

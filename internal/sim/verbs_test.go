@@ -19,8 +19,6 @@ import (
 // undrawn are the events by which somebody answers for something that schedules do
 // not draw, with the reason.
 var undrawn = map[string]string{
-	"managed.set":            managedReason,
-	"managed.removed":        managedReason,
 	"managed.requested":      managedReason,
 	"host.tuned":             managedReason,
 	"host.retried":           "the host begins anew with what it gave up; the planner reads what the host reports of it",
@@ -30,7 +28,7 @@ var undrawn = map[string]string{
 	"operator.token_revoked": "who may ask for a verb is settled before it is asked for",
 }
 
-const managedReason = "the planner reads nothing of the managed layer; internal/core/managed and the worlds of internal/core/replace play it"
+const managedReason = "of the managed layer the planner reads which entries sessions set and remove, and those are drawn; internal/core/managed and the worlds of internal/core/replace play it"
 
 const nodesReason = "none: the planner reads nothing of nodes; internal/driftsim plays what operators do with them"
 

@@ -121,6 +121,7 @@ type World struct {
 	showed    clock.Instant  // by the server's clock, when it was set right
 	found     []audit.Violation
 	checks    checker
+	sittings  []sitting
 	auditor   auditor  // an operator who looks at evidence
 	early     []intent // of operators who wait for the next release
 	touched   bool     // a host changed since the last look
