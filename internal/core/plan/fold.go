@@ -85,10 +85,9 @@ func (s *State) ApplyEvent(e event.Entry, ev event.Event) error {
 	case event.VerifyFailed, event.SourceFailed, event.SourceRecovered, event.ExpiryWarned, event.ExpiryCleared:
 		s.Warn(e.At, ev)
 	case event.EnrolRefused, event.MirrorDiverged, event.TrustRefused,
-		event.BundleQuarantined, event.FileKept, event.StreamOpened, event.SafeModeEnded, event.LogCheckpoint:
-		// For people: no decision reads them.
-	case event.ManagedRequested, event.HostTuned, event.HostRetried, event.ResourceReported, event.OfNodes, event.ResourceRecorded:
-		// Other folds have them.
+		event.BundleQuarantined, event.FileKept, event.StreamOpened, event.SafeModeEnded, event.LogCheckpoint,
+		event.ManagedRequested, event.HostTuned, event.HostRetried, event.ResourceReported, event.OfNodes, event.ResourceRecorded:
+		// For people, or of other folds: no decision of this one reads them.
 	default:
 		return &event.UnknownTypeError{Type: ev.EventType()}
 	}

@@ -22,6 +22,7 @@ var gated = []Fault{
 	alwaysOpen("a signed override stops nothing", "CheckOverride(f.Override())", "S18"),
 	alwaysOpen("no status of a rollout stops its grants", "CheckOverlay(f.Status())", "S18"),
 	alwaysOpen("a freeze keeps nothing back", "CheckFreeze", "S18"),
+	alwaysOpen("a session on a host keeps nothing back", "CheckOccupied", "S55"),
 	alwaysOpen("a quarantine keeps nothing back", "CheckQuarantine", "S17"),
 	alwaysOpen("a ref opens beside the active rollout", "CheckQueue(f.Queue())", "S16"),
 	alwaysOpen("a maintenance window keeps nothing back", "CheckWindow(f.Windows())", "S41"),

@@ -99,5 +99,6 @@ func Faults() []Fault {
 	all = append(all, passing...)
 	all = append(all, lied...)
 	all = append(all, pruned...)
+	all = append(all, sessions...)
 	return append(all, documents...)
 }

@@ -23,7 +23,7 @@ func simulated() []string {
 	for i := 1; i <= 33; i++ {
 		all = append(all, "S"+strconv.Itoa(i))
 	}
-	all = append(all, "S38", "S40", "S42", "S43")
+	all = append(all, "S38", "S40", "S42", "S43", "S55")
 	for i := 44; i <= 53; i++ {
 		all = append(all, "S"+strconv.Itoa(i)) // of nodes
 	}
