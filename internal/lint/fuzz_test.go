@@ -11,7 +11,8 @@ import (
 // unfuzzed are the decoders that need no fuzz test, with the reason.
 var unfuzzed = map[string]string{
 	"internal/cli/apply.ReadFile":              "reads a file and hands its bytes to document.Read, which is fuzzed",
-	"internal/cli/apply.ReadCompose":           "opens a folder and hands it to compose.Load, which is fuzzed",
+	"internal/cli/apply.ReadCompose":           "hands a file to compose.LoadFile",
+	"internal/release/compose.LoadFile":        "opens a folder and hands it to compose.Load, which is fuzzed",
 	"internal/control/documents.VerifyRelease": "opens a folder and hands it to release.Verify, which is fuzzed",
 	"internal/disk.ReadFile":                   "reads a regular file of a folder and decodes nothing of it",
 	"internal/drivers/caddy.Driver.Read":       "is given a name, and asks the device",

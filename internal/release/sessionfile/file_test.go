@@ -127,3 +127,30 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
+
+// FuzzReadTemplate: what is read without a finding makes a session with the values that its parameters allow.
+func FuzzReadTemplate(f *testing.F) {
+	f.Add([]byte("name: a\nparameters:\n- {name: n, type: integer, min: 2}\nparts:\n- name: p\n  pods: [{name: w, cpus: \"${param:n}\", compose: {services: {w: {image: \"x:${param:n}\"}}}}]\n"))
+	f.Add([]byte("name: a\nparts:\n- name: p\n  phases: [{name: f, await: x, timeout: 1m}]\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		name, tpl, problems := ReadTemplate("t.yaml", data, morning)
+		if (tpl == nil) != strictyaml.Fatal(problems) {
+			t.Fatalf("template %v with %v", tpl, problems)
+		}
+		if tpl == nil {
+			return
+		}
+		values := map[string]any{}
+		for i := range tpl.Parameters {
+			values[tpl.Parameters[i].Name] = tpl.Parameters[i].Sample()
+		}
+		s, err := Instantiate(tpl, name, name, values, morning)
+		s.Timeslot = session.Timeslot{ProvisionAt: morning, Start: morning, End: morning.Add(time.Hour), CleanupDeadline: morning.Add(time.Hour)}
+		if err == nil {
+			err = session.Validate(name, &s, morning)
+		}
+		if err != nil {
+			t.Errorf("no finding, and %v", err)
+		}
+	})
+}
