@@ -24,7 +24,7 @@ type (
 	}
 	sessionVerbIn struct {
 		Name string `path:"name" maxLength:"63"`
-		Verb string `path:"verb" enum:"stop,reconcile"`
+		Verb string `path:"verb" enum:"start,stop,cancel,reconcile"`
 	}
 	extendIn struct {
 		Name string `path:"name" maxLength:"63"`
@@ -65,9 +65,14 @@ func (h *Handler) sessions() {
 	})
 	add(h, big("create-session", "/sessions/{name}", "Ask for a session"), operating, h.createSession)
 	add(h, big("preview-session", "/sessions/{name}/preview", "Say where the pods of a session would go now; nothing is reserved"), viewing, h.previewSession)
-	do(h, post("operate-session", "/sessions/{name}/{verb}", "Take a session down, or look at everything of it now"), operating, func(ctx context.Context, in *sessionVerbIn) error {
-		if in.Verb == "stop" {
+	do(h, post("operate-session", "/sessions/{name}/{verb}", "Have a session come up now, take it down or back, or look at everything of it now"), operating, func(ctx context.Context, in *sessionVerbIn) error {
+		switch in.Verb {
+		case "start":
+			return s.Start(ctx, in.Name, actor(ctx))
+		case "stop":
 			return s.Stop(ctx, in.Name, actor(ctx))
+		case "cancel":
+			return s.Cancel(ctx, in.Name, actor(ctx))
 		}
 		return s.Reconcile(ctx, in.Name, actor(ctx))
 	})

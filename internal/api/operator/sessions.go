@@ -143,6 +143,16 @@ func (c *Client) StopSession(ctx context.Context, name string) error {
 	return c.post(ctx, sessionPath(name, "stop"), struct{}{}, nil)
 }
 
+// StartSession has a session come up now that was to come up later.
+func (c *Client) StartSession(ctx context.Context, name string) error {
+	return c.post(ctx, sessionPath(name, "start"), struct{}{}, nil)
+}
+
+// CancelSession takes back a session of which nothing has come up.
+func (c *Client) CancelSession(ctx context.Context, name string) error {
+	return c.post(ctx, sessionPath(name, "cancel"), struct{}{}, nil)
+}
+
 // ReconcileSession has everything of a session looked at now.
 func (c *Client) ReconcileSession(ctx context.Context, name string) error {
 	return c.post(ctx, sessionPath(name, "reconcile"), struct{}{}, nil)

@@ -28,7 +28,7 @@ func Sessions(e *command.Env) *cobra.Command {
 	a := sessions{e}
 	return command.Group(command.GroupWatch, "session", "Sessions: containers on hosts of the fleet for a time, and gone after it",
 		"  steady session preview -f lab.yaml\n  steady session create -f lab.yaml\n  steady session watch lab",
-		a.create(), a.preview(), a.list(), a.show(), a.watch(), a.stop(), a.start(), a.extend(), a.retryPhase(), a.reconcile(), a.token(), a.calendar(), a.template(), a.quota())
+		a.create(), a.preview(), a.list(), a.show(), a.watch(), a.start(), a.stop(), a.cancel(), a.extend(), a.retryPhase(), a.reconcile(), a.token(), a.calendar(), a.template(), a.quota())
 }
 
 // names completes the first argument with the names of sessions, and the second with what of one more lists.
@@ -231,12 +231,27 @@ func (a sessions) stop() *cobra.Command {
 
 func (a sessions) start() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "start NAME PART", Short: "Start a part of a session that was stopped",
-		Example: "  steady session start lab web",
+		Use: "start NAME [PART]", Short: "Have a session come up now, or a part of it that was stopped", Args: cobra.RangeArgs(1, 2),
+		Long: `Has a session come up now that was to come up later; its end stays. It is refused where others
+have booked its hosts until then. With a part, starts one that was stopped.`,
+		Example: "  steady session start lab\n  steady session start lab web",
 	}
 	return a.names(a.done(cmd, func(ctx context.Context, c *operator.Client, args []string) (string, error) {
-		return "Part " + args[1] + " of session " + args[0] + " is to start", c.SetSessionPart(ctx, args[0], args[1], false)
+		if len(args) == 2 {
+			return "Part " + args[1] + " of session " + args[0] + " is to start", c.SetSessionPart(ctx, args[0], args[1], false)
+		}
+		return "Session " + args[0] + " is to start", c.StartSession(ctx, args[0])
 	}), partNames)
+}
+
+func (a sessions) cancel() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "cancel NAME", Short: "Take back a session of which nothing has come up",
+		Example: "  steady session cancel lab",
+	}
+	return a.names(a.done(cmd, func(ctx context.Context, c *operator.Client, args []string) (string, error) {
+		return "Session " + args[0] + " is cancelled", c.CancelSession(ctx, args[0])
+	}), nil)
 }
 
 func (a sessions) extend() *cobra.Command {

@@ -82,7 +82,8 @@ func (p pods) seeHost(s *server.State, r engine.Resource[session.PodSpec], o *se
 		o.Lost = "host " + name + " no longer takes sessions"
 	case !r.Delete:
 		want := *o.Booking
-		if want.Slot.To = deadline(r); !s.Booked.Fits(r.Ref, &want, h.Capacity()) {
+		want.Slot = o.Booking.SlotOf(&r.Desired)
+		if !s.Booked.Fits(r.Ref, &want, h.Capacity()) {
 			o.Unfit = fmt.Sprintf("host %s is booked by others before %s", name, want.Slot.To.Time().Format("2006-01-02T15:04:05Z"))
 		}
 	}

@@ -164,8 +164,37 @@ func (r *Runner) fits(ctx context.Context, name string, s *session.Spec) error {
 		return err
 	}
 	slices.Sort(taken)
-	return wire.Refuse(wire.ErrConflict, "session %s cannot be extended: others have booked %s before %s", name,
-		strings.Join(slices.Compact(taken), ", "), s.Timeslot.CleanupDeadline.Format(time.RFC3339))
+	return wire.Refuse(wire.ErrConflict, "session %s cannot have that timeslot: others have booked %s between %s and %s", name,
+		strings.Join(slices.Compact(taken), ", "), s.Timeslot.ProvisionAt.Format(time.RFC3339), s.Timeslot.CleanupDeadline.Format(time.RFC3339))
+}
+
+// Start has a session that was to come up later come up now. It is refused where its hosts are booked by others.
+func (r *Runner) Start(ctx context.Context, name, actor string) error {
+	return r.change(ctx, name, actor, func(s *session.Spec) error {
+		now := r.now().UTC()
+		if !now.Before(s.Timeslot.ProvisionAt) {
+			return wire.Refuse(wire.ErrConflict, "session %s comes up since %s already", name, s.Timeslot.ProvisionAt.Format(time.RFC3339))
+		}
+		s.Timeslot.ProvisionAt, s.Timeslot.Start = now, now
+		if err := r.admit(ctx, name, s); err != nil {
+			return err
+		}
+		return r.fits(ctx, name, s)
+	})
+}
+
+// Cancel takes back a session of which nothing has come up.
+func (r *Runner) Cancel(ctx context.Context, name, actor string) error {
+	err := r.change(ctx, name, actor, func(s *session.Spec) error {
+		if !r.now().Before(s.Timeslot.ProvisionAt) {
+			return wire.Refuse(wire.ErrConflict, "session %s comes up since %s; steady session stop %s takes it down", name, s.Timeslot.ProvisionAt.Format(time.RFC3339), name)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return r.Stop(ctx, name, actor)
 }
 
 // SetPart stops or starts one part of a session.

@@ -47,6 +47,11 @@ type PodReport struct {
 	Moves int           `json:"moves,omitempty"` // how often it went to another host
 }
 
+// SlotOf is the slot of a reservation when the pod's timeslot is moved: what began earlier has begun.
+func (r *PodReport) SlotOf(s *PodSpec) place.Slot {
+	return place.Slot{From: min(r.Slot.From, clock.FromTime(s.Timeslot.ProvisionAt)), To: clock.FromTime(s.Timeslot.CleanupDeadline)}
+}
+
 // Booking is the reservation that a pod's row has, nil if it has none.
 func Booking(row *engine.Row) *PodReport {
 	if row.Ref.Kind != KindPod || row.Phase == engine.Deleted {
@@ -122,7 +127,7 @@ func DecidePod(v engine.View[PodSpec, PodSeen]) engine.Decision {
 		if o.Unfit != "" {
 			return engine.Wait(engine.NewReason(codeNoRoom, o.Unfit)).WithReport(b)
 		}
-		b.Slot.To = request.Slot.To // as extended
+		b.Slot = b.SlotOf(spec)
 	case !o.Choice.Placed():
 		return engine.WaitUntil(o.Next, engine.NewReason(codeNoRoom, noRoom(o)))
 	default:
