@@ -137,10 +137,6 @@ func seeReports(reported *health.Host, r engine.Resource[session.PodSpec], o *se
 	}
 }
 
-func deadline(r engine.Resource[session.PodSpec]) clock.Instant {
-	return clock.FromTime(r.Desired.Timeslot.CleanupDeadline)
-}
-
 // sameSpec compares two specs by what they say: the layer keeps them in canonical form.
 func sameSpec(a, b json.RawMessage) bool {
 	if bytes.Equal(a, b) {
