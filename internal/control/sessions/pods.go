@@ -89,8 +89,9 @@ func (p pods) seeHost(s *server.State, r engine.Resource[session.PodSpec], o *se
 	}
 	layer := s.Managed.Hosts[name]
 	owner := spec.SessionOwner(session.Of(r.Ref))
-	for i := range r.Desired.Pod.Workloads {
-		w := &r.Desired.Pod.Workloads[i]
+	workloads := p.workloads(h, r, o.Booking)
+	for i := range workloads {
+		w := &workloads[i]
 		entry, set := entryOf(layer, w.ID())
 		set = set && entry.Owner == owner
 		if set {
@@ -101,6 +102,18 @@ func (p pods) seeHost(s *server.State, r engine.Resource[session.PodSpec], o *se
 		}
 	}
 	seeReports(s.Health.Hosts[name], r, o)
+}
+
+// workloads are those of a pod on its host. Where its GPUs are not there any more, they are those that cannot be set.
+func (p pods) workloads(h *place.Host, r engine.Resource[session.PodSpec], b *session.PodReport) []session.Workload {
+	if h == nil {
+		return r.Desired.Pod.Workloads
+	}
+	on, err := r.Desired.Pod.On(h.Facts, b.GPUs)
+	if err != nil {
+		return r.Desired.Pod.Workloads
+	}
+	return on
 }
 
 func entryOf(layer *managed.Host, id string) (e managed.Entry, ok bool) {
@@ -163,9 +176,17 @@ func (p pods) Act(ctx context.Context, r engine.Resource[session.PodSpec], a eng
 }
 
 func (p pods) set(ctx context.Context, r engine.Resource[session.PodSpec], a session.SetWorkloads) error {
-	return p.change(ctx, r, a.Host, func(s *managed.State, t *managed.Target, ch managed.Change) (out []event.Event, err error) {
-		for i := range r.Desired.Pod.Workloads {
-			w := &r.Desired.Pod.Workloads[i]
+	return p.change(ctx, r, a.Host, func(st *server.State, t *managed.Target, ch managed.Change) (out []event.Event, err error) {
+		s, facts, booked := st.Managed, (*place.Facts)(nil), st.Booked[r.Ref].GPUs
+		if h := p.host(st, a.Host); h != nil {
+			facts = h.Facts
+		}
+		workloads, err := r.Desired.Pod.On(facts, booked)
+		if err != nil {
+			return nil, err
+		}
+		for i := range workloads {
+			w := &workloads[i]
 			events, err := managed.Set(s, t, managed.Input{Kind: w.Kind, Name: w.Name, Spec: w.Spec, NotAfter: a.Lease}, ch)
 			if err != nil {
 				return nil, err
@@ -177,7 +198,8 @@ func (p pods) set(ctx context.Context, r engine.Resource[session.PodSpec], a ses
 }
 
 func (p pods) remove(ctx context.Context, r engine.Resource[session.PodSpec], host string, ids []string) error {
-	return p.change(ctx, r, host, func(s *managed.State, t *managed.Target, ch managed.Change) (out []event.Event, err error) {
+	return p.change(ctx, r, host, func(st *server.State, t *managed.Target, ch managed.Change) (out []event.Event, err error) {
+		s := st.Managed
 		for i := len(r.Desired.Pod.Workloads) - 1; i >= 0; i-- { // what uses others goes first
 			w := &r.Desired.Pod.Workloads[i]
 			if !slices.Contains(ids, w.ID()) {
@@ -194,14 +216,14 @@ func (p pods) remove(ctx context.Context, r engine.Resource[session.PodSpec], ho
 }
 
 // change decides on a host's layer for a pod's session. A refusal is no matter of trying again.
-func (p pods) change(ctx context.Context, r engine.Resource[session.PodSpec], host string, decide func(*managed.State, *managed.Target, managed.Change) ([]event.Event, error)) error {
+func (p pods) change(ctx context.Context, r engine.Resource[session.PodSpec], host string, decide func(*server.State, *managed.Target, managed.Change) ([]event.Event, error)) error {
 	target, err := p.srv.Target(ctx, host)
 	if err != nil {
 		return err
 	}
 	var refused error
 	err = p.srv.Record(ctx, host, func(s *server.State, now clock.Instant) (out []event.Event, err error) {
-		out, refused = decide(s.Managed, target, managed.Change{Actor: actor, Reason: "pod " + r.Ref.ID, Now: now, Owner: spec.SessionOwner(session.Of(r.Ref))})
+		out, refused = decide(s, target, managed.Change{Actor: actor, Reason: "pod " + r.Ref.ID, Now: now, Owner: spec.SessionOwner(session.Of(r.Ref))})
 		return out, nil
 	})
 	if err == nil && refused != nil {

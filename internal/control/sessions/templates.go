@@ -48,7 +48,7 @@ func (r *Runner) Template(ctx context.Context, name string) (t session.Template,
 
 // PutTemplate sets a template. Whoever set it first owns it: others may not change which hosts its
 // jobs call, nor anything else of it, unless they may change all.
-func (r *Runner) PutTemplate(ctx context.Context, name, document, actor string, any bool) error {
+func (r *Runner) PutTemplate(ctx context.Context, name, document, actor string, admin bool) error {
 	written, t, problems := sessionfile.ReadTemplate("template", []byte(document), r.now())
 	if t == nil {
 		return wire.Refuse(wire.ErrInvalid, "%s", sessionfile.Text(problems))
@@ -58,7 +58,7 @@ func (r *Runner) PutTemplate(ctx context.Context, name, document, actor string, 
 	}
 	r.admission.Lock()
 	defer r.admission.Unlock()
-	owner, err := r.mayChange(ctx, name, actor, any)
+	owner, err := r.mayChange(ctx, name, actor, admin)
 	if err != nil {
 		return err
 	}
@@ -77,25 +77,25 @@ func (r *Runner) PutTemplate(ctx context.Context, name, document, actor string, 
 }
 
 // mayChange returns the owner of a template, empty if there is none, and refuses those who may not change it.
-func (r *Runner) mayChange(ctx context.Context, name, actor string, any bool) (owner string, err error) {
+func (r *Runner) mayChange(ctx context.Context, name, actor string, admin bool) (owner string, err error) {
 	had, err := r.Template(ctx, name)
 	switch {
 	case errors.Is(err, wire.ErrNotFound):
 		return "", nil
 	case err != nil:
 		return "", err
-	case had.Owner != actor && !any:
+	case had.Owner != actor && !admin:
 		return "", wire.Refuse(wire.ErrForbidden, "template %s is owned by %s: ask them or an admin, or take another name", name, had.Owner)
 	}
 	return had.Owner, nil
 }
 
 // RemoveTemplate removes a template. Sessions that were made of it stay.
-func (r *Runner) RemoveTemplate(ctx context.Context, name, actor string, any bool) error {
+func (r *Runner) RemoveTemplate(ctx context.Context, name, actor string, admin bool) error {
 	if _, err := r.Template(ctx, name); err != nil {
 		return err
 	}
-	if _, err := r.mayChange(ctx, name, actor, any); err != nil {
+	if _, err := r.mayChange(ctx, name, actor, admin); err != nil {
 		return err
 	}
 	_, err := r.loop.Apply(ctx, engine.Delete(session.TemplateRef(name)), by(actor))

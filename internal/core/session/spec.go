@@ -249,18 +249,24 @@ func (part *Part) validate(p *Problems, path string, slot *Timeslot) {
 		if len(pod.Workloads) == 0 || len(pod.Workloads) > MaxWorkloads {
 			p.add(path+".workloads", "there are %d; expected 1 to %d", len(pod.Workloads), MaxWorkloads)
 		}
+		var workspaces []*spec.Workspace
 		for k := range pod.Workloads {
 			id := pod.Workloads[k].ID()
 			if other, twice := workloads[id]; twice {
 				p.add(fmt.Sprintf("%s.workloads[%d]", path, k), "%s is declared by pod %s", id, other)
 			}
 			workloads[id] = pod.Name
-			if _, value, err := spec.Known.Read(pod.Workloads[k].Kind, pod.Workloads[k].Name, pod.Workloads[k].Spec); err != nil {
+			set, value, err := spec.Known.Read(pod.Workloads[k].Kind, pod.Workloads[k].Name, pod.Workloads[k].Spec)
+			if err != nil {
 				p.add(fmt.Sprintf("%s.workloads[%d]", path, k), "%s: %v", id, err)
-			} else {
-				pod.Workloads[k].Spec = value
+				continue
+			}
+			pod.Workloads[k].Spec = value
+			for i := range set.Workspaces {
+				workspaces = append(workspaces, &set.Workspaces[i])
 			}
 		}
+		pod.checkGPUs(p, path, workspaces)
 		request := (&PodSpec{Pod: *pod, Timeslot: *slot}).Request(engine.Ref{Kind: KindPod, ID: "s/" + part.Name + "/" + pod.Name})
 		if err := request.Validate(); err != nil && slot.CleanupDeadline.After(slot.ProvisionAt) {
 			p.add(path, "%v", err)

@@ -22,7 +22,10 @@ func (r *reader) pod(part string, in *podDocument, path []string) session.Pod {
 	if in.Selector != nil {
 		out.Selector = *in.Selector
 	}
-	limits := r.compose(part, in, &out, path)
+	limits, gpus := r.compose(part, in, &out, path)
+	if gpus > 0 {
+		out.GPU = placement.GPURequest{Count: gpus, Vendor: session.NVIDIA}
+	}
 	out.Resources = placement.Resources{MilliCPU: limits.NanoCPUs / 1e6, Memory: limits.Memory}
 	if in.CPUs != nil {
 		out.Resources.MilliCPU = int64(*in.CPUs * 1000)
@@ -31,17 +34,21 @@ func (r *reader) pod(part string, in *podDocument, path []string) session.Pod {
 		out.Resources.Memory = r.size(in.Memory, below(path, "memory"))
 	}
 	if g := in.GPUs; g != nil {
-		out.GPU = placement.GPURequest{Count: g.Count, Vendor: g.Vendor, Model: g.Model, Memory: r.size(g.Memory, below(path, "gpus", "memory"))}
+		vendor := g.Vendor
+		if vendor == "" {
+			vendor = out.GPU.Vendor
+		}
+		out.GPU = placement.GPURequest{Count: g.Count, Vendor: vendor, Model: g.Model, Memory: r.size(g.Memory, below(path, "gpus", "memory"))}
 	}
 	return out
 }
 
-// compose reads a pod's fragment, and returns the sum of the limits in it.
-func (r *reader) compose(part string, in *podDocument, out *session.Pod, path []string) (sum spec.Limits) {
+// compose reads a pod's fragment, and returns the sum of the limits and of the GPUs in it.
+func (r *reader) compose(part string, in *podDocument, out *session.Pod, path []string) (sum spec.Limits, gpus int) {
 	file, at, err := r.fragment(in.Compose, below(path, "compose"))
 	if err != nil {
 		r.addf(below(path, "compose"), "%v", err)
-		return sum
+		return sum, gpus
 	}
 	prefix := prefixOf(r.name, part, in.Name)
 	if at != nil {
@@ -50,7 +57,7 @@ func (r *reader) compose(part string, in *podDocument, out *session.Pod, path []
 	set, problems, err := compose.LoadFile(file, compose.Options{Name: strings.TrimSuffix(prefix, "-"), Prefix: prefix})
 	if err != nil {
 		r.addf(below(path, "compose"), "%v", err)
-		return sum
+		return sum, gpus
 	}
 	for _, p := range problems {
 		if at != nil {
@@ -59,7 +66,7 @@ func (r *reader) compose(part string, in *podDocument, out *session.Pod, path []
 		r.problems = append(r.problems, p)
 	}
 	if set == nil {
-		return sum
+		return sum, gpus
 	}
 	all := maps.Collect(set.All())
 	for _, id := range spec.Ordered(set) {
@@ -75,9 +82,11 @@ func (r *reader) compose(part string, in *podDocument, out *session.Pod, path []
 		out.Workloads = append(out.Workloads, session.Workload{Kind: id.Kind, Name: id.Name, Spec: raw})
 		if w, is := all[id].(*spec.Workspace); is {
 			sum.NanoCPUs, sum.Memory = sum.NanoCPUs+w.Limits.NanoCPUs, sum.Memory+w.Limits.Memory
+			n, _ := session.GPUsOf(w) // what is wrong with them, Validate finds
+			gpus += n
 		}
 	}
-	return sum
+	return sum, gpus
 }
 
 // fragment is the file of a pod's Compose fragment. At is nil, or where in the session's file a finding in it
