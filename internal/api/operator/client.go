@@ -46,6 +46,14 @@ type Error struct {
 	Status int
 	Title  string
 	Detail string
+	// Problems are what is wrong where in what was sent, as far as the server says.
+	Problems []Problem
+}
+
+// Problem is what is wrong with a part of a request.
+type Problem struct {
+	Message  string `json:"message"`
+	Location string `json:"location"`
 }
 
 func (e *Error) Error() string {
@@ -312,7 +320,7 @@ func (c *Client) do(ctx context.Context, method, path string, q url.Values, body
 	if err == nil {
 		var p problem
 		if json.Unmarshal(raw, &p) == nil {
-			refusal.Detail = p.String()
+			refusal.Detail, refusal.Problems = p.String(), p.Errors
 		}
 	}
 	return nil, refusal
@@ -320,11 +328,8 @@ func (c *Client) do(ctx context.Context, method, path string, q url.Values, body
 
 // problem is an RFC 9457 body with the details of a failed validation.
 type problem struct {
-	Detail string `json:"detail"`
-	Errors []struct {
-		Message  string `json:"message"`
-		Location string `json:"location"`
-	} `json:"errors"`
+	Detail string    `json:"detail"`
+	Errors []Problem `json:"errors"`
 }
 
 func (p problem) String() string {

@@ -126,6 +126,22 @@ func (a sessions) request(ctx context.Context, c *operator.Client, in *asked) (n
 	return operator.NewSessionOf(&in.Spec, in.Parameters), nil
 }
 
+// placed prints what the server finds wrong with a session where it is in its file.
+func (a sessions) placed(in *asked, err error) error {
+	refused, ok := errors.AsType[*operator.Error](err)
+	if !ok || len(refused.Problems) == 0 {
+		return err
+	}
+	var found session.Problems
+	for _, p := range refused.Problems {
+		found = append(found, session.Problem{Path: p.Location, Message: p.Message})
+	}
+	for _, p := range in.Find(found) {
+		fmt.Fprintln(a.Err, p)
+	}
+	return exit.Badf("the server accepts no such session; nothing was booked")
+}
+
 func (a sessions) create() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "create", Short: "Ask for the session of a file",
@@ -143,7 +159,8 @@ it again.`,
 		if err != nil {
 			return s, err
 		}
-		return c.CreateSession(ctx, in.Name, n)
+		s, err = c.CreateSession(ctx, in.Name, n)
+		return s, a.placed(in, err)
 	}, func(s operator.CreatedSession) error {
 		name := s.Session.Name
 		a.Printf("Session %s is asked for, from %s to %s\n", name, local(s.Session.Timeslot.Start), local(s.Session.Timeslot.End))
@@ -168,16 +185,16 @@ func (a sessions) preview() *cobra.Command {
 		}
 		p, err := c.PreviewSession(ctx, in.Name, n)
 		if err != nil {
-			return err
+			return a.placed(in, err)
 		}
-		if err := a.Print(p, func() error { return a.placed(p) }); err != nil || p.Fits {
+		if err := a.Print(p, func() error { return a.table(p) }); err != nil || p.Fits {
 			return err
 		}
 		return fmt.Errorf("pod %s has no host; steady host list shows what hosts have, and owners in bounds which of them take sessions", p.Pods[0].Pod)
 	}))
 }
 
-func (a sessions) placed(p operator.SessionPreview) error {
+func (a sessions) table(p operator.SessionPreview) error {
 	var rows [][]string
 	for _, pod := range p.Pods {
 		rows = append(rows, []string{pod.Pod, pod.Host, gpus(pod.GPUs), pod.Message})

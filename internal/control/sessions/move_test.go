@@ -2,6 +2,8 @@ package sessions
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -9,6 +11,7 @@ import (
 
 	"github.com/steadyfleet/steady/internal/core/session"
 	"github.com/steadyfleet/steady/internal/release/sessionfile"
+	"github.com/steadyfleet/steady/internal/wire"
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
 
@@ -164,8 +167,12 @@ func TestSessionOfATemplate(t *testing.T) {
 		w.check(w.runner.PutTemplate(ctx, "lab", labTemplate, "ann", false))
 		refused := func(err error, want string) {
 			t.Helper()
-			if err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("%v, want %s", err, want)
+			text := fmt.Sprint(err)
+			if r, ok := errors.AsType[*wire.Refusal](err); ok && len(r.Problems) > 0 {
+				text = r.Problems.Error()
+			}
+			if !strings.Contains(text, want) {
+				t.Errorf("%s, want %s", text, want)
 			}
 		}
 		refused(w.runner.PutTemplate(ctx, "lab", labTemplate, "bob", false), "template lab is owned by ann")
@@ -176,6 +183,9 @@ func TestSessionOfATemplate(t *testing.T) {
 		refused(w.runner.Create(ctx, "x", ask, map[string]any{"seats": 9.0}, "bob"), "parameters.seats: 9 is too much")
 		refused(w.runner.Create(ctx, "x", ask, map[string]any{"lms": "b.example"}, "bob"), "host b.example may not be called")
 		refused(w.runner.Create(ctx, "x", session.Spec{Timeslot: slot(), Template: "no"}, nil, "bob"), "there is no template no")
+		w.roster["a"].Delegation.Bounds.Images = []string{"registry.example/*"}
+		refused(w.runner.Create(ctx, "x", ask, nil, "bob"), "parts[0].pods[0].workloads: none of the 1 hosts that accept sessions allows it: ")
+		w.roster["a"].Delegation.Bounds.Images = []string{"*"}
 		own := ask
 		own.Calls = []string{"b.example"}
 		refused(w.runner.Create(ctx, "x", own, nil, "bob"), "parts, calls and onFailure are those of template lab")

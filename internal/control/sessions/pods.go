@@ -35,25 +35,29 @@ func (p pods) Observe(ctx context.Context, r engine.Resource[session.PodSpec]) (
 	if err := p.learn(ctx); err != nil {
 		return o, err
 	}
-	err = p.srv.ViewState(ctx, func(s *server.State) { o = p.see(s, r) })
+	if err := p.srv.ViewState(ctx, func(s *server.State) { o = p.see(s, r) }); err != nil {
+		return o, err
+	}
+	if r.Delete || o.Booking != nil && o.Booking.State != session.StateLeaving {
+		return o, nil
+	}
+	request := r.Desired.Request(r.Ref)
+	request.OutOfBounds, _ = p.outOfBounds(&r.Desired.Pod)
+	err = p.srv.ViewState(ctx, func(s *server.State) { p.choose(s, r.Ref, request, &o) })
 	return o, err
 }
 
 func (p pods) see(s *server.State, r engine.Resource[session.PodSpec]) (o session.PodSeen) {
-	b, booked := s.Booked[r.Ref]
-	if booked {
+	if b, booked := s.Booked[r.Ref]; booked {
 		o.Booking = &b
 		p.seeHost(s, r, &o)
-	}
-	if !r.Delete && (!booked || b.State == session.StateLeaving) {
-		p.choose(s, r, &o)
 	}
 	return o
 }
 
 // choose observes which host a pod would get.
-func (p pods) choose(s *server.State, r engine.Resource[session.PodSpec], o *session.PodSeen) {
-	request, hosts, others := r.Desired.Request(r.Ref), p.hosts(s), s.Booked.Others(r.Ref)
+func (p pods) choose(s *server.State, ref engine.Ref, request place.Request, o *session.PodSeen) {
+	hosts, others := p.hosts(s), s.Booked.Others(ref)
 	request.Slot.From = max(request.Slot.From, clock.FromTime(p.now())) // what is over is in nobody's way
 	if o.Choice = place.Place(request, hosts, others); o.Choice.Placed() {
 		return

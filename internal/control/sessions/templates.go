@@ -7,6 +7,7 @@ import (
 
 	"github.com/steadyfleet/steady/internal/core/server"
 	"github.com/steadyfleet/steady/internal/core/session"
+	"github.com/steadyfleet/steady/internal/core/spec"
 	"github.com/steadyfleet/steady/internal/release/sessionfile"
 	"github.com/steadyfleet/steady/internal/wire"
 	"github.com/steadyfleet/steady/reconcile/engine"
@@ -137,6 +138,9 @@ func (r *Runner) made(ctx context.Context, name string, s session.Spec, paramete
 	}
 	out, err := sessionfile.Instantiate(&t, s.Template, name, parameters, r.now())
 	if err != nil {
+		if found, ok := errors.AsType[session.Problems](err); ok {
+			return s, refuse(name, found)
+		}
 		return s, wire.Refuse(wire.ErrInvalid, "session %s of template %s: %v", name, s.Template, err)
 	}
 	out.Timeslot = s.Timeslot
@@ -150,16 +154,24 @@ func (r *Runner) check(name string, s *session.Spec) error {
 
 // refuse refuses a session for what is wrong with it.
 func refuse(name string, err error) error {
-	if p, ok := errors.AsType[session.Problems](err); ok && len(p) > 0 {
-		return wire.Refuse(wire.ErrInvalid, "session %s: %s", name, p.Error())
+	p, ok := errors.AsType[session.Problems](err)
+	if !ok || len(p) == 0 {
+		return err
 	}
-	return err
+	refusal := &wire.Refusal{Kind: wire.ErrInvalid, Message: "session " + name + " is not accepted"}
+	for _, x := range p {
+		refusal.Problems = append(refusal.Problems, spec.Problem{Path: []string{x.Path}, Message: x.Message})
+	}
+	return refusal
 }
 
 // admit refuses a session that is not sound, or beyond the quota of its owner.
 func (r *Runner) admit(ctx context.Context, name string, s *session.Spec) error {
 	if err := r.check(name, s); err != nil {
 		return err
+	}
+	if found := r.checkBounds(s); len(found) > 0 {
+		return refuse(name, found)
 	}
 	var err error
 	failed := r.srv.ViewState(ctx, func(st *server.State) { err = session.Exceeded(st.Rows, name, s) })

@@ -63,7 +63,9 @@ func (r *Runner) Preview(ctx context.Context, name string, s session.Spec, param
 	for _, p := range s.Parts {
 		for _, pod := range p.Pods {
 			spec := session.PodSpec{Pod: pod, Timeslot: s.Timeslot}
-			requests = append(requests, spec.Request(engine.Ref{Kind: session.KindPod, ID: name + "/" + p.Name + "/" + pod.Name}))
+			request := spec.Request(engine.Ref{Kind: session.KindPod, ID: name + "/" + p.Name + "/" + pod.Name})
+			request.OutOfBounds, _ = r.outOfBounds(&pod)
+			requests = append(requests, request)
 		}
 	}
 	var out place.Placement

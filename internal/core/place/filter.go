@@ -15,6 +15,7 @@ const (
 	NotSelected        Code = "not-selected"
 	SessionsNotAllowed Code = "sessions-not-allowed"
 	RequiresSigned     Code = "requires-signed"
+	OutOfBounds        Code = "out-of-bounds"
 	NoFacts            Code = "no-facts"
 	NoEngine           Code = "no-engine"
 	WrongArch          Code = "wrong-arch"
@@ -48,6 +49,8 @@ var hostFilters = []filter[*Host]{
 		always("the host's signed declaration does not allow sessions")},
 	{RequiresSigned, func(_ *Request, h *Host) bool { return h.RequireSigned },
 		always("the host accepts only entries that an operator has signed (requireSigned)")},
+	{OutOfBounds, func(r *Request, h *Host) bool { return r.OutOfBounds[h.Name] != "" },
+		func(r *Request, h *Host) string { return prose.Line(r.OutOfBounds[h.Name]) }},
 	{NoFacts, func(_ *Request, h *Host) bool { return h.Facts == nil },
 		always("the host has not reported what it has, and so has no capacity")},
 	{NoEngine, func(_ *Request, h *Host) bool { return h.Facts.Engine == "" },

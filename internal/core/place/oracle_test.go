@@ -73,6 +73,8 @@ func broken(req *place.Request, h *place.Host, res []place.Reservation) map[plac
 	add(place.NotSelected, !req.Selector.Matches(h.Name, h.Channel, h.Tags))
 	add(place.SessionsNotAllowed, !h.AllowsSessions)
 	add(place.RequiresSigned, h.RequireSigned)
+	_, outside := req.OutOfBounds[h.Name]
+	add(place.OutOfBounds, outside)
 	add(place.Absent, !h.Present)
 	add(place.Disabled, h.Disabled)
 	add(place.Frozen, h.Frozen)
@@ -214,6 +216,7 @@ func drawRequest(t *rapid.T) place.Request {
 	if r.GPU.Count = pick(t, "wants", 0, 0, 1, 2); r.GPU.Count > 0 {
 		r.GPU.Memory, r.GPU.Vendor = pick(t, "wants memory", int64(0), 8, 16), pick(t, "wants vendor", "", "", "nvidia")
 	}
+	r.OutOfBounds = pick(t, "out of bounds", nil, nil, nil, map[string]string{"h1": "image x is not allowed"})
 	if r.Group != "" {
 		r.Spread = pick(t, "spread", nil, &place.Spread{}, &place.Spread{Tags: []string{"r1", "r2"}})
 	}

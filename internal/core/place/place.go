@@ -89,6 +89,8 @@ type Request struct {
 	GPU       GPURequest     `json:"gpu"`
 	Slot      Slot           `json:"slot"`
 	Spread    *Spread        `json:"spread,omitempty"`
+	// OutOfBounds says of hosts why their signed bounds do not allow what would run there.
+	OutOfBounds map[string]string `json:"outOfBounds,omitempty"`
 }
 
 // Validate refuses a request that means nothing.
