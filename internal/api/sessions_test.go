@@ -103,7 +103,7 @@ func TestSessionsByTheAPI(t *testing.T) {
 	bad := awaiting()
 	bad.Parts[0].After = []session.Gate{{Part: "p"}}
 	bad.Timeslot.End = time.Now().Add(-time.Hour)
-	if _, err := w.op.CreateSession(w.ctx(), "lab", bad); err == nil || !strings.Contains(err.Error(), "timeslot.end: ") || !strings.Contains(err.Error(), "waits for itself") {
+	if _, err := w.op.CreateSession(w.ctx(), "lab", bad); err == nil || !strings.Contains(err.Error(), "timeslot.end ") || !strings.Contains(err.Error(), "waits for itself") {
 		t.Errorf("%v", err)
 	}
 	first := testkit.Value(w.op.CreateSession(w.ctx(), "lab", awaiting()))(t)
