@@ -51,5 +51,5 @@ func (o *Occupant) words() string {
 	if o.Until == never {
 		return "session " + o.Session + ", which has no end set"
 	}
-	return "session " + o.Session + " until " + prose.Date(o.Until) + " at the latest"
+	return "session " + o.Session + " until " + prose.Date(o.Until) + " unless it is extended"
 }

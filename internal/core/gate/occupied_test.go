@@ -59,8 +59,8 @@ func TestOccupiedSaysByWhomAndUntilWhen(t *testing.T) {
 		has              []gate.Occupant
 		message, cleared string
 	}{
-		{[]gate.Occupant{{Session: "lab", Until: until}}, "host h is in use by session lab until 2025-06-15 15:06 UTC at the latest", "time, or whoever runs the session: steady session stop lab"},
-		{[]gate.Occupant{{Session: "a"}, {Session: "b", Until: 2}, {Session: "c", Until: 1}}, "host h is in use by session a, which has no end set, session b until 1970-01-01 00:00 UTC at the latest",
+		{[]gate.Occupant{{Session: "lab", Until: until}}, "host h is in use by session lab until 2025-06-15 15:06 UTC unless it is extended", "time, or whoever runs the session: steady session stop lab"},
+		{[]gate.Occupant{{Session: "a"}, {Session: "b", Until: 2}, {Session: "c", Until: 1}}, "host h is in use by session a, which has no end set, session b until 1970-01-01 00:00 UTC unless it is extended",
 			"whoever runs the session: steady session stop a; steady session stop b"},
 		{[]gate.Occupant{{Session: "a"}, {Session: "b"}, {Session: "c"}, {Session: "d"}, {Session: "e"}},
 			"host h is in use by session a, which has no end set, session b, which has no end set, session c, which has no end set, 2 more",
