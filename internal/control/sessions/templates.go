@@ -85,7 +85,7 @@ func (r *Runner) mayChange(ctx context.Context, name, actor string, admin bool) 
 		return "", nil
 	case err != nil:
 		return "", err
-	case had.Owner != actor && !admin:
+	case session.OwnerName(had.Owner) != session.OwnerName(actor) && !admin:
 		return "", wire.Refuse(wire.ErrForbidden, "template %s is owned by %s: ask them or an admin, or take another name", name, had.Owner)
 	}
 	return had.Owner, nil

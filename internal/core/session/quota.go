@@ -29,10 +29,15 @@ type Quota struct {
 	Calls []string `json:"calls,omitzero"`
 }
 
+// OwnerName is the name of an owner without the id of the token: who gets a new token stays who they are.
+func OwnerName(owner string) string {
+	name, _, _ := strings.Cut(owner, " (")
+	return name
+}
+
 // QuotaOf is the quota of an owner among rows, or that of everybody.
 func QuotaOf(rows Rows, owner string) (q Quota) {
-	name, _, _ := strings.Cut(owner, " (") // without the id of the token
-	for _, of := range []string{name, Everybody} {
+	for _, of := range []string{OwnerName(owner), Everybody} {
 		if row, there := find(rows, QuotaRef(of)); there && !row.Delete && json.Unmarshal(row.Desired, &q) == nil {
 			return q
 		}
@@ -101,7 +106,7 @@ func Exceeded(rows interface {
 		if err := json.Unmarshal(row.Desired, &o); err != nil {
 			return err
 		}
-		if o.Owner == s.Owner {
+		if OwnerName(o.Owner) == OwnerName(s.Owner) {
 			others = append(others, UsageOf(row.Ref.ID, &o))
 		}
 	}

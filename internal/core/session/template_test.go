@@ -91,7 +91,7 @@ func TestQuota(t *testing.T) {
 		s.Timeslot = Timeslot{now.Add(after), now.Add(after), now.Add(after + time.Hour), now.Add(after + 2*time.Hour)}
 		return s
 	}
-	set(Intent("one", ask("ann (1)", 0)))
+	set(Intent("one", ask("ann (0)", 0))) // with an earlier token
 	set(Intent("two", ask("bob (2)", 0)))
 	for _, c := range []struct {
 		quota Quota
