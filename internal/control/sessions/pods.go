@@ -74,7 +74,9 @@ func (p pods) seeHost(s *server.State, r engine.Resource[session.PodSpec], o *se
 	h := p.host(s, name)
 	o.Offline = h == nil || !h.Present
 	if known := s.Plan.Hosts[name]; known != nil && o.Offline {
-		o.Since = known.LastSeen.Time()
+		if o.Since = known.LastSeen.Time(); o.Since.Before(p.began) {
+			o.Since = p.began
+		}
 	}
 	o.Frozen = h != nil && h.Frozen
 	switch {

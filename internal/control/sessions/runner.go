@@ -40,6 +40,7 @@ type Runner struct {
 	now    func() time.Time
 	client *http.Client
 	loop   *reconcile.Controller
+	began  time.Time // while the server was away no host could report
 
 	admission sync.Mutex // from a check against others to what is asked for
 
@@ -76,7 +77,10 @@ func New(srv Server, now func() time.Time, log *slog.Logger) (*Runner, error) {
 }
 
 // Run reconciles until ctx ends.
-func (r *Runner) Run(ctx context.Context) error { return r.loop.Run(ctx) }
+func (r *Runner) Run(ctx context.Context) error {
+	r.began = r.now()
+	return r.loop.Run(ctx)
+}
 
 // Committed has the pods looked at that committed events of hosts may concern. It never blocks.
 func (r *Runner) Committed(s *server.State, entries []event.Entry) {
