@@ -144,7 +144,7 @@ func nodesFlow(t *testing.T, s *site, p *browse.Page) {
 	needs.Choose("link", "Node gw-1: conflicts: 1")
 	p.Wait("heading", "Node gw-1")
 	p.Press("/")
-	p.In("dialog", "Go to").Wait("combobox", "Page, rollout, host, node or flow")
+	p.In("dialog", "Go to").Wait("combobox", "Page, rollout, host, node, flow or session")
 	p.Type("cam-2")
 	p.Wait("option", "Flow cam-2")
 	p.Press("Enter")

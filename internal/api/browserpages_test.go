@@ -83,7 +83,7 @@ func fleetFlow(t *testing.T, s *story, p *browse.Page) {
 	p.Press("Enter")
 	p.Wait("heading", "Host h-0003")
 	p.Press("/")
-	p.In("dialog", "Go to").Wait("combobox", "Page, rollout, host, node or flow")
+	p.In("dialog", "Go to").Wait("combobox", "Page, rollout, host, node, flow or session")
 	p.Type("0005")
 	p.Wait("option", "Host h-0005")
 	p.Press("Enter")

@@ -30,24 +30,8 @@ var unplaced = map[string]string{
 	"why-host":       "", // part of show-host
 	"list-sources":   "", // part of status
 
-	"list-sessions":   "steady session list",
-	"show-session":    "steady session show",
-	"create-session":  "steady session create",
-	"preview-session": "steady session preview",
-	"operate-session": "steady session --help",
-	"extend-session":  "steady session --help",
-	"session-token":   "steady session --help",
-	"operate-part":    "steady session --help",
-	"retry-phase":     "steady session --help",
-	"list-templates":  "steady session template --help",
-	"show-template":   "steady session template --help",
-	"put-template":    "steady session template --help",
-	"remove-template": "steady session template --help",
-	"list-quotas":     "steady session quota --help",
-	"set-quota":       "steady session quota --help",
-	"list-attention":  "steady attention",
-	"acknowledge":     "steady attention",
-	"receive-event":   "", // for programs outside
+	"list-quotas": "steady session quota list",
+	"set-quota":   "steady session quota set",
 
 	"create-login-link": "steady ui",
 	"workspace-exec":    "", // for programs: a browser has no request that goes both ways

@@ -223,6 +223,9 @@ func TestReferenceOfWords(t *testing.T) {
 		{"Nodes", "Of devices that own their configuration.", "core/drift", "NodeStatus", all.Nodes, all.Nodes},
 		{"Pushes", "How far the part of a flow, a tunnel or a document is that one node has.", "core/drift", "Status", all.Legs, all.Legs},
 		{"Drift", "Of an object on a node. It is never corrected by itself.", "", "", all.Drift, nil},
+		{"Sessions", "", "core/session", "State", all.Sessions, nil},
+		{"Parts and pods of sessions", "", "../reconcile/engine", "Phase", all.Parts, nil},
+		{"Phases of sessions", "", "", "", all.Phases, nil},
 		{"", "", "core/gate", "Code", all.Gates, []prose.Meaning{{Word: string(gate.Forecast)}}},
 		{"", "", "core/gate", "HostPresence", all.Presences, all.Presences},
 	} {

@@ -96,7 +96,7 @@ func TestHeaders(t *testing.T) {
 var static = regexp.MustCompile(`(?:from|import)"\./([\w-]+\.js)"`)
 
 // What every visit loads is small: the first script and all that it imports, as they are sent. Plots, the terminal
-// and the pages of nodes are fetched when they are opened; with the plots, all is still as small.
+// and the pages of nodes and of sessions are fetched when they are opened; with the plots, all is still as small.
 func TestScriptsAreSmall(t *testing.T) {
 	const most = 64 << 10
 	sent := map[string]int{}
@@ -122,14 +122,14 @@ func TestScriptsAreSmall(t *testing.T) {
 		t.Errorf("the %d scripts of every visit are %d bytes compressed, expected at most %d", len(sent), visit, most)
 	}
 	for name := range sent { // order-free: each by itself
-		if later := regexp.MustCompile(`/(xterm|plot|devices)-`); later.MatchString(name) {
+		if later := regexp.MustCompile(`/(xterm|plot|devices|timeboxed)-`); later.MatchString(name) {
 			t.Errorf("%s is loaded by every visit", name)
 		}
 	}
 	plots := load("plot-*.js")
 	t.Logf("%v: %d bytes with every visit, %d with plots", sent, visit, visit+plots)
 	if plots == 0 || visit+plots > most {
-		t.Errorf("the %d scripts of all pages but the terminal and those of nodes are %d bytes compressed, expected at most %d", len(sent), visit+plots, most)
+		t.Errorf("the %d scripts of all pages but the terminal and those of nodes and sessions are %d bytes compressed, expected at most %d", len(sent), visit+plots, most)
 	}
 }
 

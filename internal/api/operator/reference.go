@@ -9,6 +9,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/core/prose"
 	"github.com/steadyfleet/steady/internal/core/rollout"
+	"github.com/steadyfleet/steady/internal/core/session"
 	"github.com/steadyfleet/steady/internal/core/spec"
 	"github.com/steadyfleet/steady/internal/replay"
 )
@@ -25,6 +26,9 @@ type Reference struct {
 	Nodes     []prose.Meaning `json:"nodes"` // the ones that need somebody first
 	Legs      []prose.Meaning `json:"legs"`  // how far the parts of flows, tunnels and documents are pushed
 	Drift     []prose.Meaning `json:"drift"` // of nodes, by kind
+	Sessions  []prose.Meaning `json:"sessions"`
+	Parts     []prose.Meaning `json:"parts"`  // of sessions, and their pods
+	Phases    []prose.Meaning `json:"phases"` // of parts of sessions
 	// Gates are in the order in which they are asked. Means says when one blocks, Next who
 	// clears it.
 	Gates []prose.Meaning `json:"gates"`
@@ -39,7 +43,8 @@ type Reference struct {
 // NewReference is of this version.
 func NewReference() Reference {
 	r := Reference{Rollouts: rollout.StatusMeanings, Waves: rollout.WaveMeanings, Members: rollout.MemberMeanings, Health: health.Meanings, Resources: spec.Meanings,
-		Nodes: drift.NodeMeanings, Legs: drift.LegMeanings, Drift: drift.DriftMeanings, Gates: gate.Meanings(), Kinds: nodeconfig.Kinds, EventTypes: event.Types(), PolicyFields: replay.PolicyFields()}
+		Nodes: drift.NodeMeanings, Legs: drift.LegMeanings, Drift: drift.DriftMeanings,
+		Sessions: session.StateMeanings, Parts: session.RowMeanings, Phases: session.PhaseMeanings, Gates: gate.Meanings(), Kinds: nodeconfig.Kinds, EventTypes: event.Types(), PolicyFields: replay.PolicyFields()}
 	for _, p := range plan.Presences {
 		r.Presences = append(r.Presences, prose.Meaning{Word: string(p.Presence), Means: p.Means, Next: p.Waves})
 	}

@@ -994,10 +994,13 @@ export interface Reference {
   legs: Meaning[] | null;
   members: Meaning[] | null;
   nodes: Meaning[] | null;
+  parts: Meaning[] | null;
+  phases: Meaning[] | null;
   policyFields: string[] | null;
   presences: Meaning[] | null;
   resources: Meaning[] | null;
   rollouts: Meaning[] | null;
+  sessions: Meaning[] | null;
   waves: Meaning[] | null;
 }
 

@@ -23,6 +23,7 @@ import { learn } from "./words";
 import "./style.css";
 
 const Devices = later(() => import("./pages/devices").then((m) => m.DevicesPage));
+const Timeboxed = later(() => import("./pages/timeboxed").then((m) => m.TimeboxedPage));
 
 // pageOf are the pages by the first part of their path. A page gets the rest.
 const pageOf: Record<string, (props: { rest: string[] }) => preact.ComponentChildren> = {
@@ -33,6 +34,10 @@ const pageOf: Record<string, (props: { rest: string[] }) => preact.ComponentChil
   nodes: ({ rest }) => <Devices first="nodes" rest={rest} />,
   config: ({ rest }) => <Devices first="config" rest={rest} />,
   drift: ({ rest }) => <Devices first="drift" rest={rest} />,
+  sessions: ({ rest }) => <Timeboxed first="sessions" rest={rest} />,
+  calendar: ({ rest }) => <Timeboxed first="calendar" rest={rest} />,
+  attention: ({ rest }) => <Timeboxed first="attention" rest={rest} />,
+  templates: ({ rest }) => <Timeboxed first="templates" rest={rest} />,
   release: ReleasePage,
   simulate: SimulatePage,
   log: LogPage,

@@ -1,10 +1,10 @@
-import type { NodeRow, Rollout, Status as FleetStatus, Step } from "../api";
+import type { Attention, NodeRow, Rollout, Status as FleetStatus, Step } from "../api";
 import { Cells } from "../parts/cells";
 import { Command, Empty, Loaded, Section } from "../parts/layout";
 import { needsOf } from "../parts/needs";
 import { Time } from "../parts/time";
 import { useAnswer } from "../stream";
-import { Status } from "../words";
+import { Status, titleOf } from "../words";
 
 // FleetPage is the fleet on one screen: every host, what runs, and what needs somebody.
 export function FleetPage() {
@@ -12,6 +12,7 @@ export function FleetPage() {
   const status = useAnswer("status");
   const rollouts = useAnswer("list-rollouts");
   const nodes = useAnswer("list-nodes");
+  const attention = useAnswer("list-attention");
   return (
     <>
       <h1>Fleet {status.value?.fleet}</h1>
@@ -32,7 +33,7 @@ export function FleetPage() {
           )}
       </Loaded>
       <Section title="Needs you">
-        <Loaded of={status}>{(s) => <Needs status={s} rollouts={rollouts.value?.items ?? []} nodes={nodes.value?.items ?? []} />}</Loaded>
+        <Loaded of={status}>{(s) => <Needs status={s} rollouts={rollouts.value?.items ?? []} nodes={nodes.value?.items ?? []} attention={attention.value?.items ?? []} />}</Loaded>
       </Section>
       <Section title="Rollouts under way" aside={<a href="/rollouts">All rollouts</a>}>
         <Loaded of={rollouts}>{(r) => <UnderWay rollouts={(r.items ?? []).filter((x) => !x.endedAt)} />}</Loaded>
@@ -43,7 +44,7 @@ export function FleetPage() {
 
 const few = 5; // hosts that a line names, and nodes with lines of their own
 
-function Needs({ status, rollouts, nodes }: { status: FleetStatus; rollouts: Rollout[]; nodes: NodeRow[] }) {
+function Needs({ status, rollouts, nodes, attention }: { status: FleetStatus; rollouts: Rollout[]; nodes: NodeRow[]; attention: Attention[] }) {
   const list = [
     ...(status.safeMode ? [{ text: status.safeMode, to: "/settings" }] : []),
     ...rollouts.filter((r) => !r.endedAt && r.status === "paused").map((r) => ({ text: r.blocked ?? `rollout ${r.name} is paused`, to: `/rollouts/${r.name}` })),
@@ -52,6 +53,7 @@ function Needs({ status, rollouts, nodes }: { status: FleetStatus; rollouts: Rol
     ...(status.hosts.failed > 0 ? [{ text: `${status.hosts.failed} hosts failed`, to: "/hosts?state=failed" }] : []),
     ...(status.hosts.toEnrol > 0 ? [{ text: `${status.hosts.toEnrol} hosts do nothing until they enrol again`, to: "/hosts?sort=state" }] : []),
     ...ofNodes(nodes),
+    ...ofSessions(attention),
   ];
   if (list.length === 0) return <Empty>Nothing needs you.</Empty>;
   return <ul class="needs">{list.map((n) => <li key={n.text}><a href={n.to}>{n.text}</a></li>)}</ul>;
@@ -71,6 +73,15 @@ function ofNodes(nodes: NodeRow[]) {
   return [
     ...all.slice(0, few).flatMap((n) => needsOf(n).map((text) => ({ text: `Node ${n.name}: ${text}`, to: `/nodes/${n.name}` }))),
     ...(more > 0 ? [{ text: `${more} more nodes need somebody`, to: "/nodes?needs=1" }] : []),
+  ];
+}
+
+// ofSessions says what of sessions needs somebody.
+function ofSessions(all: Attention[]) {
+  const more = all.length - few;
+  return [
+    ...all.slice(0, few).map((a) => ({ text: `${titleOf(a.kind)} ${a.id} is ${a.state}: ${a.reason}`, to: "/attention" })),
+    ...(more > 0 ? [{ text: `${more} more of sessions`, to: "/attention" }] : []),
   ];
 }
 

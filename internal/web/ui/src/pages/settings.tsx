@@ -42,10 +42,6 @@ export function SettingsPage() {
         )}
       </Loaded>
       <Section title="People and their tokens">{may("list-tokens") ? <Tokens /> : <Empty>You are {me.value!.name}, with the role {me.value!.role}. An admin sees everybody's tokens here.</Empty>}</Section>
-      <Section title="Sessions">
-        <p>Sessions have no page yet. Those that there are: <Command line="steady session list" />, one as a tree: <Command line="steady session show NAME" />, and what of them needs a person: <Command line="steady attention" /></p>
-        <p>Where one would run now: <Command line="steady session preview -f FILE" />, a new one: <Command line="steady session create -f FILE" />, when they are: <Command line="steady session calendar" />, and every verb at a session, a part or a phase: <Command line="steady session --help" />. Templates of sessions: <Command line="steady session template --help" />, and quotas: <Command line="steady session quota --help" /></p>
-      </Section>
       <Section title="Keys">
         <p>Keys of the fleet are never on the server, nor in a browser. Where they are: <Command line="steady keys status" /></p>
       </Section>

@@ -92,7 +92,7 @@ function Field(f: Input) {
   );
 }
 
-const chosen = (s: Schema, text: string) => (text === "" ? undefined : s.type === "boolean" ? text === "true" : text);
+const chosen = (s: Schema, text: string) => (text === "" ? undefined : s.type === "boolean" ? text === "true" : read(s, text));
 
 function Wrong({ of }: { of: Problem[] }) {
   return <>{of.map((p, i) => <p key={i} role="alert" class="error">{p.location && <code>{p.location} </code>}{p.message}</p>)}</>;

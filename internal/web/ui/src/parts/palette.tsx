@@ -20,6 +20,7 @@ export const pages: [string, string, string][] = [
   ["w", "Workspaces", "/workspaces"],
   ["n", "Nodes", "/nodes"],
   ["o", "Flows", "/config/flow"],
+  ["t", "Sessions", "/sessions"],
   ["e", "Release", "/release"],
   ["i", "Simulate", "/simulate"],
   ["l", "Log", "/log"],
@@ -50,14 +51,15 @@ addEventListener("keydown", (e) => {
 
 const enough = 8;
 
-// find lists what a text may mean: pages, rollouts, hosts, nodes and what they have.
+// find lists what a text may mean: pages, rollouts, hosts, nodes and what they have, sessions.
 async function find(text: string): Promise<Choice[]> {
   const here: Choice[] = pages.filter(([, name]) => name.toLowerCase().includes(text.toLowerCase())).map(([key, name, to]) => ({ text: `${name} (g ${key})`, to }));
   if (!text) return here;
-  const [hosts, rollouts, nodes, ...objects] = await Promise.all([
+  const [hosts, rollouts, nodes, sessions, ...objects] = await Promise.all([
     call("page-hosts", {}, undefined, { search: text, limit: String(enough) }).catch(() => undefined),
     call("list-rollouts").catch(() => null),
     call("list-nodes").catch(() => null),
+    call("list-sessions").catch(() => null),
     ...kinds.value.map((k) => call("list-objects", { kind: k.name }).catch(() => null)),
   ]);
   const named = <T extends { name: string }>(list: T[] | null) => (list ?? []).filter((x) => x.name.includes(text)).slice(0, enough);
@@ -66,11 +68,12 @@ async function find(text: string): Promise<Choice[]> {
     ...named(rollouts).map((r) => ({ text: `Rollout ${r.name}`, to: `/rollouts/${r.name}` })),
     ...(hosts?.hosts ?? []).map((h) => ({ text: `Host ${h.name}`, to: `/hosts/${h.name}` })),
     ...named(nodes).map((n) => ({ text: `Node ${n.name}`, to: `/nodes/${n.name}` })),
+    ...named(sessions).map((s) => ({ text: `Session ${s.name}`, to: `/sessions/${s.name}` })),
     ...objects.flatMap((list) => named(list).map((o) => ({ text: `${titleOf(o.kind)} ${o.name}`, to: `/config/${o.kind}/${o.name}` }))),
   ];
 }
 
-// Palette finds a page, a rollout, a host, a node or what nodes have by some of its name.
+// Palette finds a page, a rollout, a host, a node or what nodes have, or a session by some of its name.
 export function Palette() {
   const dialog = useRef<HTMLDialogElement>(null);
   const [text, setText] = useState("");
@@ -113,8 +116,8 @@ export function Palette() {
   };
   return (
     <dialog ref={dialog} class="palette" aria-label="Go to" onClose={() => (opened.value = false)}>
-      <input role="combobox" aria-label="Page, rollout, host, node or flow" aria-expanded="true" aria-controls="choices" aria-activedescendant={choices[at] ? `choice-${at}` : undefined}
-        autocomplete="off" placeholder="Page, rollout, host, node or flow" value={text} onInput={(e) => setText(e.currentTarget.value)} onKeyDown={key} />
+      <input role="combobox" aria-label="Page, rollout, host, node, flow or session" aria-expanded="true" aria-controls="choices" aria-activedescendant={choices[at] ? `choice-${at}` : undefined}
+        autocomplete="off" placeholder="Page, rollout, host, node, flow or session" value={text} onInput={(e) => setText(e.currentTarget.value)} onKeyDown={key} />
       <ul id="choices" role="listbox" aria-label="Found">
         {choices.map((c, i) => <li key={c.text} id={`choice-${i}`} role="option" aria-selected={i === at} onClick={() => choose(c)}>{c.text}</li>)}
       </ul>

@@ -1,0 +1,46 @@
+import type { Session } from "../api";
+import { Choice, Part, cut } from "../parts/filters";
+import { Command, Empty, Loaded } from "../parts/layout";
+import { type Column, Pager, Table } from "../parts/table";
+import { Time } from "../parts/time";
+import { SessionNav, slotOf } from "../parts/timeslot";
+import { parameter } from "../router";
+import { may } from "../login";
+import { replayed, useAnswer } from "../stream";
+import { Status, wordsOf } from "../words";
+
+// SessionsPage lists the sessions that are kept, those that start last first.
+export function SessionsPage() {
+  const sessions = useAnswer("list-sessions");
+  const like = (s: Session) => (s.name.includes(parameter("search")) || s.owner.includes(parameter("search"))) && (parameter("state") || s.state) === s.state;
+  return (
+    <>
+      <h1>Sessions</h1>
+      <SessionNav at="/sessions" />
+      <form class="filters" role="search" onSubmit={(e) => e.preventDefault()}>
+        <Part name="search" label="Part of its name or owner" />
+        <Choice name="state" label="State" values={wordsOf("sessions")} />
+      </form>
+      {may("create-session") && replayed.value === undefined && (
+        <p><a href="/templates">New session from a template</a>, or of a file: <Command line="steady session create -f FILE" /></p>
+      )}
+      <Loaded of={sessions}>
+        {(all) => {
+          const { rows, ...page } = cut((all.items ?? []).filter(like).sort((a, b) => slotOf(b.timeslot).start - slotOf(a.timeslot).start));
+          return rows.length === 0
+            ? <Empty>No session is like that. Where one would run now: <Command line="steady session preview -f FILE" /></Empty>
+            : <><Table label="Sessions" columns={columns} rows={rows} id={(s) => s.name} /><Pager {...page} /></>;
+        }}
+      </Loaded>
+    </>
+  );
+}
+
+const columns: Column<Session>[] = [
+  { name: "Session", show: (s) => <a href={`/sessions/${s.name}`}>{s.name}</a> },
+  { name: "State", show: (s) => <><Status kind="sessions" word={s.state} />{s.alert && <> <a href="/attention">needs somebody</a></>}</> },
+  { name: "Starts", show: (s) => <Time at={slotOf(s.timeslot).start} /> },
+  { name: "Ends", show: (s) => <Time at={slotOf(s.timeslot).end} /> },
+  { name: "Owner", show: (s) => s.owner, narrow: true },
+  { name: "Why", show: (s) => s.reason },
+];
