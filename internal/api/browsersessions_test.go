@@ -230,6 +230,16 @@ func TestBrowserCalendarAndAttention(t *testing.T) {
 	l.attention(t, p)
 }
 
+// slowly has each list of sessions that the page asks for wait until the test lets it go.
+const slowly = `(() => {
+	const fetch = window.fetch;
+	window.fetch = async (path, init) => {
+		if (String(path).endsWith("/operator/sessions")) await new Promise((go) => (window.waiting ??= []).push(go));
+		return fetch(path, init);
+	};
+	return true;
+})()`
+
 func (l *lab) attention(t *testing.T, p *browse.Page) {
 	n := awaiting()
 	n.OnFailure, n.Calls = engine.Abort, []string{"127.0.0.1:1"}
@@ -253,9 +263,14 @@ func (l *lab) attention(t *testing.T, p *browse.Page) {
 	}
 	p.Press("/")
 	p.In("dialog", "Go to").Wait("combobox", "Page, rollout, host, node, flow or session")
+	browse.Eval[bool](p, slowly)
 	p.Type("broken")
-	p.Wait("option", "Session broken")
+	p.Until("the palette to ask", `window.waiting?.length === "broken".length`)
 	p.Press("Enter")
+	if !p.Has("dialog", "Go to") {
+		t.Error("Enter opened what was found for another text")
+	}
+	browse.Eval[bool](p, "(waiting.forEach((go) => go()), true)")
 	p.Wait("heading", "Session broken")
 	p.WaitText("✖Failed")
 }

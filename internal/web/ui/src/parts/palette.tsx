@@ -79,6 +79,8 @@ export function Palette() {
   const [text, setText] = useState("");
   const [choices, setChoices] = useState<Choice[]>([]);
   const [at, setAt] = useState(0);
+  const known = useRef<string | undefined>(undefined); // the text whose choices are shown
+  const early = useRef(false); // Enter came before those of what is typed
   const open = opened.value;
   useEffect(() => {
     const d = dialog.current!;
@@ -93,6 +95,8 @@ export function Palette() {
       if (current) {
         setChoices(list);
         setAt(0);
+        known.current = text;
+        if (early.current) choose(list[0]);
       }
     });
     return () => {
@@ -100,6 +104,7 @@ export function Palette() {
     };
   }, [text, open]);
   const choose = (c: Choice | undefined) => {
+    early.current = false;
     if (!c) return;
     opened.value = false;
     typeof c.to === "string" ? go(c.to) : c.to();
@@ -111,11 +116,12 @@ export function Palette() {
       setAt((at + step + choices.length) % Math.max(1, choices.length));
     } else if (e.key === "Enter") {
       e.preventDefault();
-      choose(choices[at]);
+      if (known.current === text) choose(choices[at]);
+      else early.current = true;
     }
   };
   return (
-    <dialog ref={dialog} class="palette" aria-label="Go to" onClose={() => (opened.value = false)}>
+    <dialog ref={dialog} class="palette" aria-label="Go to" onClose={() => (opened.value = early.current = false)}>
       <input role="combobox" aria-label="Page, rollout, host, node, flow or session" aria-expanded="true" aria-controls="choices" aria-activedescendant={choices[at] ? `choice-${at}` : undefined}
         autocomplete="off" placeholder="Page, rollout, host, node, flow or session" value={text} onInput={(e) => setText(e.currentTarget.value)} onKeyDown={key} />
       <ul id="choices" role="listbox" aria-label="Found">
