@@ -1,6 +1,6 @@
 import { useEffect, useState } from "preact/hooks";
 import type { NewSession as Asked, Schema, SessionParameter, SessionPreview, SessionTemplate } from "../api";
-import { type Problem, call } from "../request";
+import { type Problem, type Refused, call } from "../request";
 import { go } from "../router";
 import { now } from "../stream";
 import { Status } from "../words";
@@ -31,11 +31,11 @@ function schemaOf(ps: SessionParameter[]): Schema {
   return { type: "object", "x-order": ps.map((p) => p.name), required: ps.filter(isRequired).map((p) => p.name), properties: Object.fromEntries(ps.map((p) => [p.name, fieldOf(p)])) };
 }
 
-// problemsIn are those of parameters in a refusal, by their names.
-function problemsIn(refusal: string): Problem[] {
-  return refusal.split("\n").flatMap((line): Problem[] => {
-    const at = /(?:^|: )parameters\.([^:\s]+): (.*)$/.exec(line) ?? /(?:^|: )parameters: parameter (\S+) (is not given.*)$/.exec(line);
-    return at ? [{ location: at[1]!, message: at[2]! }] : [];
+// placed are the problems of parameters, by their names.
+function placed(problems: Problem[]): Problem[] {
+  return problems.flatMap((p): Problem[] => {
+    const name = /^parameters\.(.+)$/.exec(p.location ?? "") ?? /^parameter (\S+) is not given/.exec(p.message ?? "");
+    return name ? [{ ...p, location: name[1]! }] : [];
   });
 }
 
@@ -69,15 +69,15 @@ export function NewSession({ template }: { template: SessionTemplate }) {
   const [times, setTimes] = useState<Times>({ start: "", before: "10", length: "120", after: "15" });
   const [doc, setDoc] = useState<Document>({});
   const [seen, setSeen] = useState<SessionPreview>();
-  const [error, setError] = useState("");
+  const [refused, refuse] = useState<Refused>();
   const asked = (): Asked => ({ timeslot: timeslotOf(times), template: template.name, parameters: { ...Object.fromEntries(ps.filter((p) => p.type === "boolean" && p.default === undefined).map((p) => [p.name, false])), ...doc } });
   const all = JSON.stringify([name, times, doc]);
   useEffect(() => setSeen(undefined), [all]); // what was seen is of other values
-  const problems = problemsIn(error);
+  const problems = placed(refused?.problems ?? []);
   const preview = (e: Event) => {
     e.preventDefault();
-    setError("");
-    call("preview-session", { name }, asked()).then(setSeen, (e: Error) => setError(e.message));
+    refuse(undefined);
+    call("preview-session", { name }, asked()).then(setSeen, refuse);
   };
   const time = ({ name: field, label }: (typeof fields)[number]) => (
     <label key={field}>{label} <input type="number" min={field === "length" ? 1 : 0} required value={times[field]} onInput={(e) => setTimes({ ...times, [field]: e.currentTarget.value })} /></label>
@@ -91,7 +91,7 @@ export function NewSession({ template }: { template: SessionTemplate }) {
           {fields.map(time)}
         </div>
         {ps.length > 0 && <fieldset><legend>Parameters</legend><Form id="parameter" schema={schemaOf(ps)} doc={doc} set={setDoc} problems={problems} /></fieldset>}
-        {error && problems.length === 0 && <p role="alert" class="error">{error}</p>}
+        {refused && (problems.length === 0 || problems.length < refused.problems.length) && <p role="alert" class="error">{refused.message}</p>}
         <div class="verbs"><button type="submit">Preview</button></div>
       </form>
       {seen && <Preview seen={seen} />}
