@@ -57,12 +57,34 @@ func TestSessionLivesItsTimeslot(t *testing.T) {
 		pass(57 * time.Minute)
 		w.want("lab", session.Running)
 		pass(2 * time.Minute)
-		w.want("lab", session.Retired)
+		st = w.want("lab", session.Retired)
+		if p := st.Parts[0]; p.Phase != string(engine.Deleted) || p.Pods[0].Phase != string(engine.Deleted) {
+			t.Fatalf("what is gone is %+v", p)
+		}
 		if n := len(w.runningOn("a")) + len(w.runningOn("b")); n != 0 {
 			t.Fatalf("%d workloads run after the end", n)
 		}
 		if len(w.state.Booked) != 0 {
 			t.Fatalf("still booked: %v", w.state.Booked)
+		}
+	})
+}
+
+// TestPartThatStartsAgain: its phases wait for its pods, as they did at first.
+func TestPartThatStartsAgain(t *testing.T) {
+	inBubble(t, []string{"a"}, func(w *world) {
+		create(w, "lab", session.Spec{Timeslot: slot(), Parts: []session.Part{{Name: "p", Pods: []session.Pod{pod("p", 0)}, Phases: []session.Phase{{Name: "exam", Await: "done", Timeout: time.Hour}}}}})
+		pass(5 * time.Minute)
+		w.check(w.runner.SetPart(context.Background(), "lab", "p", true, "ann"))
+		pass(time.Minute)
+		if p := w.status("lab").Parts[0]; p.Phase != string(engine.Deleted) || p.Phases[0].State != session.PhaseGone {
+			t.Fatalf("stopped: %+v", p)
+		}
+		w.online("a", false)
+		w.check(w.runner.SetPart(context.Background(), "lab", "p", false, "ann"))
+		pass(time.Second)
+		if p := w.status("lab").Parts[0]; p.Pods[0].Phase == string(engine.Converged) || p.Phases[0].State != session.PhasePending {
+			t.Fatalf("its pod does not run: %+v\n%s", p, w.story("lab"))
 		}
 	})
 }
@@ -155,8 +177,13 @@ func TestFailedPart(t *testing.T) {
 					{Name: "p", OnFailure: c.action, Pods: []session.Pod{pod("good", 0), pod("bad", 0)}},
 					{Name: "q", Pods: []session.Pod{pod("other", 0)}},
 				}})
-				pass(30 * time.Minute)
+				pass(8 * time.Minute) // before its start: all of it runs but what failed
 				st := w.want("lab", c.state)
+				if aborted := c.part == engine.Failed; aborted != (st.Parts[0].Pods[0].Phase == string(engine.Deleted)) {
+					t.Fatalf("a pod beside one that failed is %+v", st.Parts[0].Pods[0])
+				}
+				pass(22 * time.Minute)
+				st = w.want("lab", c.state)
 				if st.Parts[0].Phase != string(c.part) || !strings.Contains(w.story("lab"), "network/bad-net") {
 					t.Fatalf("%+v\n%s", st, w.story("lab"))
 				}
@@ -253,7 +280,10 @@ func TestPhaseAwaitsItsEvent(t *testing.T) {
 		// The next session of the name has a life of its own.
 		w.check(w.runner.Stop(context.Background(), "lab", "ann"))
 		pass(time.Minute)
-		w.want("lab", session.Retired)
+		st = w.want("lab", session.Retired)
+		if j := st.Parts[0].Phases[0]; j.State != session.PhaseOver || string(j.Result) != `{"points":3}` {
+			t.Fatalf("after the session: %+v", j)
+		}
 		create(w, "lab", session.Spec{Timeslot: slot(), Calls: []string{"lms.example"}, Parts: []session.Part{{Name: "p", Pods: []session.Pod{pod("p", 0)}, Phases: []session.Phase{
 			{Name: "grade", Call: &session.Call{URL: "http://lms.example/grade"}, Await: "graded", Timeout: clock.FromStd(30 * time.Minute)},
 		}}}})

@@ -15,6 +15,7 @@ const (
 	PhaseRunning = "running"
 	PhaseFailed  = "failed"
 	PhaseOver    = "over"
+	PhaseGone    = "deleted" // with its part, before it was over
 )
 
 func phaseState(c *engine.Child) string {
@@ -23,6 +24,8 @@ func phaseState(c *engine.Child) string {
 		return PhasePending
 	case c.Phase == engine.Converged:
 		return PhaseOver
+	case c.Phase == engine.Deleted:
+		return PhaseGone
 	case c.Phase == engine.Failed:
 		return PhaseFailed
 	}
@@ -72,7 +75,13 @@ const maxResult = 8 << 10
 func DecidePhase(v engine.View[Phase, NeedsNothing]) engine.Decision {
 	ph := &v.Resource.Desired
 	if v.Resource.Delete {
+		if r := ended(ph, v.Events); r != nil {
+			return gone(v.Events).WithReport(*r) // for those who look later
+		}
 		return gone(v.Events)
+	}
+	if r := ended(ph, v.Events); r != nil {
+		return engine.IsConverged(engine.NewReason(codeOver, endedBy(r.Event))).WithReport(*r)
 	}
 	var began time.Time
 	calls, tries := 0, 0 // ever, and since it was asked to begin anew
@@ -83,12 +92,6 @@ func DecidePhase(v engine.View[Phase, NeedsNothing]) engine.Decision {
 			tries = 0
 		case e.Type == AcceptedEvent:
 			began, calls, tries = e.At, calls+1, tries+1
-		case ph.Await != "" && e.Type == ph.Await:
-			r := PhaseReport{Event: e.ID}
-			if len(e.Data) <= maxResult {
-				r.Result = e.Data
-			}
-			return engine.IsConverged(engine.NewReason(codeOver, "ended by event "+e.ID)).WithReport(r)
 		}
 	}
 	switch {
@@ -106,6 +109,22 @@ func DecidePhase(v engine.View[Phase, NeedsNothing]) engine.Decision {
 	}
 	return engine.Do(jobOf(&v.Resource, calls), engine.NewReason(codeTimeout, "no event came in time"))
 }
+
+// ended is what the event that ended a phase says; nil if none came.
+func ended(ph *Phase, events []engine.Event) *PhaseReport {
+	for i := range events {
+		if e := &events[i]; ph.Await != "" && e.Type == ph.Await {
+			r := PhaseReport{Event: e.ID}
+			if len(e.Data) <= maxResult {
+				r.Result = e.Data
+			}
+			return &r
+		}
+	}
+	return nil
+}
+
+func endedBy(event string) string { return "ended by event " + event }
 
 // jobOf asks for the job of a phase. One without a job is noted to have begun all the same.
 func jobOf(r *engine.Resource[Phase], try int) engine.Action {

@@ -19,7 +19,7 @@ const (
 	Provisioning State = "Provisioning" // it comes up
 	Ready        State = "Ready"        // all of it runs, before its start
 	Running      State = "Running"      // since its start
-	Degraded     State = "Degraded"     // since its start, with a part that failed and was accepted
+	Degraded     State = "Degraded"     // it runs, with a part that failed and was accepted
 	Stopping     State = "Stopping"     // it is taken down
 	Retired      State = "Retired"      // nothing of it is left
 	Failed       State = "Failed"
@@ -87,7 +87,7 @@ func Describe(rows Rows, name string, now time.Time) (Status, error) {
 	st := Status{Name: name, Owner: spec.Owner, Created: spec.Created, Reason: row.Reason.Text(), Alert: row.Alerts(), Generation: row.Generation, Timeslot: spec.Timeslot, Parts: []PartStatus{}}
 	booked := true
 	for i := range spec.Parts {
-		p := describePart(rows, row.Ref, &spec.Parts[i], &booked)
+		p := describePart(rows, &row, &spec.Parts[i], &booked)
 		st.Parts = append(st.Parts, p)
 	}
 	st.State = stateOf(&row, &spec.Timeslot, booked, now)
@@ -99,15 +99,24 @@ func Describe(rows Rows, name string, now time.Time) (Status, error) {
 	return st, nil
 }
 
-func describePart(rows Rows, parent engine.Ref, p *Part, booked *bool) PartStatus {
-	ref := below(parent, KindPart, p.Name)
+// describePart describes a part of the session of the row parent. What has no row is still to come, or gone.
+func describePart(rows Rows, parent *engine.Row, p *Part, booked *bool) PartStatus {
+	ref := below(parent.Ref, KindPart, p.Name)
 	row, there := find(rows, ref)
 	out := PartStatus{Name: p.Name, Phase: string(engine.Pending), Stopped: p.Stopped}
-	if there {
+	over := parent.Delete || parent.Phase.Terminal() || p.Stopped
+	switch {
+	case there:
 		out.Phase, out.Reason = string(row.Phase), row.Reason.Text()
+		over = over || row.Phase == engine.Failed
+	case over:
+		out.Phase = string(engine.Deleted)
 	}
 	for i := range p.Pods {
 		pod := PodStatus{Name: p.Pods[i].Name, Phase: string(engine.Pending), Workloads: []string{}}
+		if over {
+			pod.Phase = string(engine.Deleted)
+		}
 		for k := range p.Pods[i].Workloads {
 			pod.Workloads = append(pod.Workloads, p.Pods[i].Workloads[k].ID())
 		}
@@ -122,9 +131,15 @@ func describePart(rows Rows, parent engine.Ref, p *Part, booked *bool) PartStatu
 	}
 	for i := range p.Phases {
 		job := JobStatus{Name: p.Phases[i].Name, State: PhasePending}
-		if row, there := find(rows, below(ref, KindPhase, job.Name)); there {
+		if row, err := rows.Get(below(ref, KindPhase, job.Name)); err == nil && (over || row.Phase != engine.Deleted) {
 			c := row.ChildView()
-			job.State, job.Reason, job.Attempts, job.Result = phaseState(&c), row.Reason.Text(), row.Attempts, reportOf[PhaseReport](&c).Result
+			r := reportOf[PhaseReport](&c)
+			job.State, job.Reason, job.Attempts, job.Result = phaseState(&c), row.Reason.Text(), row.Attempts, r.Result
+			if row.Phase == engine.Deleted && r.Event != "" {
+				job.State, job.Reason = PhaseOver, endedBy(r.Event) // what ended it outlives its part
+			}
+		} else if over {
+			job.State = PhaseGone
 		}
 		out.Phases = append(out.Phases, job)
 	}
@@ -150,9 +165,9 @@ func stateOf(row *engine.Row, slot *Timeslot, booked bool, now time.Time) State 
 		return Pending
 	case now.Before(slot.ProvisionAt):
 		return Scheduled
-	case row.Phase == engine.Degraded && !now.Before(slot.Start):
+	case row.Phase == engine.Degraded:
 		return Degraded
-	case row.Phase != engine.Converged && row.Phase != engine.Degraded && now.Before(slot.Start):
+	case row.Phase != engine.Converged && now.Before(slot.Start):
 		return Provisioning
 	case now.Before(slot.Start):
 		return Ready
