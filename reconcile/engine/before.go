@@ -52,7 +52,7 @@ func BeforeObserve(in Input) (Record, Step) {
 		}
 		if live := rec.deleteChildren(in); live {
 			if row.Delete {
-				rec.to(in, Waiting, NewReason(CodeDeletingChildren, ""))
+				rec.to(in, Waiting, NewReason(CodeDeletingChildren, "what is below it goes first"))
 			}
 			return rec.done(in), Stop
 		}

@@ -120,10 +120,11 @@ func TestHostThatIsOffCleansUpWhenItReturns(t *testing.T) {
 		if rows := testkit.Value(w.runner.Attention(context.Background()))(t); len(rows) != 0 {
 			t.Fatalf("still %v", rows)
 		}
-		w.online("a", true)
-		pass(time.Minute)
 		w.check(w.runner.Reconcile(context.Background(), "lab", "ann"))
 		pass(time.Minute)
+		w.want("lab", session.Stopping) // it is looked at again, and the host is still away
+		w.online("a", true)
+		pass(2 * time.Minute)
 		w.want("lab", session.Retired)
 		create(w, "lab", session.Spec{Timeslot: slot(), Parts: []session.Part{{Name: "p", Pods: []session.Pod{pod("p", 1)}}}})
 		pass(time.Minute)

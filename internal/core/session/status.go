@@ -2,7 +2,6 @@ package session
 
 import (
 	"encoding/json"
-	"slices"
 	"strings"
 	"time"
 
@@ -54,7 +53,7 @@ type PodStatus struct {
 	Name      string   `json:"name"`
 	Phase     string   `json:"phase"`
 	Reason    string   `json:"reason,omitempty"`
-	Attempts  int      `json:"attempts,omitempty"`
+	Attempts  int      `json:"attempts,omitempty"` // that failed, while there will be more
 	Host      string   `json:"host,omitempty"`
 	GPUs      []int    `json:"gpus,omitempty"`
 	Workloads []string `json:"workloads"`
@@ -91,12 +90,26 @@ func Describe(rows Rows, name string, now time.Time) (Status, error) {
 		st.Parts = append(st.Parts, p)
 	}
 	st.State = stateOf(&row, &spec.Timeslot, booked, now)
-	for i := range st.Parts {
-		if st.State == Retired && slices.ContainsFunc(st.Parts[i].Pods, func(p PodStatus) bool { return p.Phase == string(engine.Orphaned) }) {
-			st.State = Orphaned
-		}
+	if st.State == Retired {
+		st.State = stateOfRest(st.Parts)
 	}
 	return st, nil
+}
+
+// stateOfRest is the state of a session whose row is gone, by its pods: one that was given up is cleaned up later.
+func stateOfRest(parts []PartStatus) State {
+	rest := Retired
+	for i := range parts {
+		for _, p := range parts[i].Pods {
+			switch {
+			case p.Phase == string(engine.Orphaned):
+				return Orphaned
+			case p.Phase != string(engine.Deleted):
+				rest = Stopping
+			}
+		}
+	}
+	return rest
 }
 
 // describePart describes a part of the session of the row parent. What has no row is still to come, or gone.
@@ -121,7 +134,7 @@ func describePart(rows Rows, parent *engine.Row, p *Part, booked *bool) PartStat
 			pod.Workloads = append(pod.Workloads, p.Pods[i].Workloads[k].ID())
 		}
 		if row, there := find(rows, below(ref, KindPod, pod.Name)); there {
-			pod.Phase, pod.Reason, pod.Attempts = string(row.Phase), row.Reason.Text(), row.Attempts
+			pod.Phase, pod.Reason, pod.Attempts = string(row.Phase), row.Reason.Text(), failed(&row)
 			if b := Booking(&row); b != nil {
 				pod.Host, pod.GPUs = b.Host, b.GPUs
 			}
@@ -134,7 +147,7 @@ func describePart(rows Rows, parent *engine.Row, p *Part, booked *bool) PartStat
 		if row, err := rows.Get(below(ref, KindPhase, job.Name)); err == nil && (over || row.Phase != engine.Deleted) {
 			c := row.ChildView()
 			r := reportOf[PhaseReport](&c)
-			job.State, job.Reason, job.Attempts, job.Result = phaseState(&c), row.Reason.Text(), row.Attempts, r.Result
+			job.State, job.Reason, job.Attempts, job.Result = phaseState(&c), row.Reason.Text(), failed(&row), r.Result
 			if row.Phase == engine.Deleted && r.Event != "" {
 				job.State, job.Reason = PhaseOver, endedBy(r.Event) // what ended it outlives its part
 			}
@@ -144,6 +157,17 @@ func describePart(rows Rows, parent *engine.Row, p *Part, booked *bool) PartStat
 		out.Phases = append(out.Phases, job)
 	}
 	return out
+}
+
+// failed counts the attempts that failed of a row that is tried again. The reason of one that was given up says it.
+func failed(row *engine.Row) int {
+	switch row.Phase {
+	case engine.Retrying:
+		return row.Attempts
+	case engine.Acting:
+		return row.Attempts - 1 // what is under way did not fail
+	}
+	return 0
 }
 
 func find(rows Rows, ref engine.Ref) (engine.Row, bool) {
