@@ -163,8 +163,12 @@ it again.`,
 		return s, a.placed(in, err)
 	}, func(s operator.CreatedSession) error {
 		name := s.Session.Name
+		where, err := a.Context()
+		if err != nil {
+			return err
+		}
 		a.Printf("Session %s is asked for, from %s to %s\n", name, local(s.Session.Timeslot.Start), local(s.Session.Timeslot.End))
-		a.Printf("Events for it: POST %s with Authorization: Bearer %s\n", s.Path, s.EventToken)
+		a.Printf("Events for it: POST %s%s with Authorization: Bearer %s\n", strings.TrimSuffix(cmp.Or(where.Agents, where.Server), "/"), s.Path, s.EventToken)
 		a.Printf("What comes of it: steady session watch %s\n", name)
 		return nil
 	})
@@ -352,10 +356,19 @@ func Attention(e *command.Env) *cobra.Command {
 on the list until it is acknowledged.`,
 		Example: "  steady attention\n  steady attention ack pod/lab/web/shop --note 'host is being repaired'",
 	}
-	command.Lists(e, cmd, func(ctx context.Context, c *operator.Client, _ []string) ([]operator.Attention, error) {
-		return c.Attention(ctx)
-	}, []string{"what", "state", "since", "why"}, func(x operator.Attention) []string {
-		return []string{x.Kind + "/" + x.ID, x.State, local(x.Since), x.Reason}
+	command.Shows(e, cmd, func(ctx context.Context, c *operator.Client, _ []string) ([]operator.Attention, error) {
+		all, err := c.Attention(ctx)
+		return command.NonNil(all), err
+	}, func(all []operator.Attention) error {
+		if len(all) == 0 {
+			a.Printf("Nothing needs a person\n")
+			return nil
+		}
+		var rows [][]string
+		for _, x := range all {
+			rows = append(rows, []string{x.Kind + "/" + x.ID, x.State, local(x.Since), x.Reason})
+		}
+		return a.Table([]string{"what", "state", "since", "why"}, rows)
 	})
 	cmd.AddCommand(a.ack())
 	return cmd
