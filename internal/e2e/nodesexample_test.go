@@ -1,14 +1,9 @@
 package e2e
 
 import (
-	"bytes"
 	"fmt"
 	"net"
-	"os"
-	"os/exec"
-	"regexp"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/steadyfleet/steady/internal/testkit"
@@ -46,29 +41,10 @@ func TestExampleOfNodes(t *testing.T) {
 	for _, need := range []string{"janus", "caddy", "curl"} {
 		testkit.Command(t, need, "apt-get install -y --no-install-recommends "+need)
 	}
-	cmd := exec.Command("../../examples/nodes/run", "--once")
-	cmd.Env = append(os.Environ(), fmt.Sprintf("BASE_PORT=%d", hundred(t)), "TMPDIR="+t.TempDir())
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
-	testkit.Must(t, cmd.Start())
-	t.Cleanup(func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }) // it may have ended
-	err := cmd.Wait()
-	said := out.String()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, said)
-	}
-	at := 0
-	for _, want := range []string{
+	said := runExample(t, []string{fmt.Sprintf("BASE_PORT=%d", hundred(t))}, "nodes/run", "--once")
+	inOrder(t, said,
 		`Node media is online`, `flow lobby is flow lobby now`, `(?m)^camera +pushed`, `(?m)^site +pushed`, `(?m)^studio +pushed`, `hello from the site`,
-		`mismatched`, `(?m)^changed by hand`, `--repush`, `hello from the site`, `flow site on node web differs in routes`, `resolved with repush`,
-	} {
-		found := regexp.MustCompile(want).FindStringIndex(said[at:])
-		if found == nil {
-			t.Fatalf("it does not show %q after\n%s", want, said[:at]+"\n-----\n"+said[at:])
-		}
-		at += found[1]
-	}
+		`mismatched`, `(?m)^changed by hand`, `--repush`, `hello from the site`, `flow site on node web differs in routes`, `resolved with repush`)
 	if strings.Contains(said, "of-the-viewers") {
 		t.Error("it shows a secret")
 	}
