@@ -164,6 +164,7 @@ type Intent struct {
 	// CleanupGrace may end earlier. An Upsert that has it needs a NotAfter that is not later.
 	DeleteBy time.Time `json:"deleteBy,omitzero"`
 	note     string    // of an acknowledgement
+	expect   *int64    // generation of the live resource, 0 for none; nil: any
 	err      error
 }
 
@@ -198,6 +199,10 @@ func (i Intent) WithConvergeBy(t time.Time) Intent { i.ConvergeBy = t; return i 
 
 // WithDeleteBy sets the time by which a deletion has to be over.
 func (i Intent) WithDeleteBy(t time.Time) Intent { i.DeleteBy = t; return i }
+
+// WithGeneration has an Upsert fail with ErrConflict unless the resource has that generation, or is not
+// there and it is 0: what was decided on a resource as it was read is not set on another one.
+func (i Intent) WithGeneration(n int64) Intent { i.expect = &n; return i }
 
 // Err is the encoding error of an Upsert, if any.
 func (i Intent) Err() error { return i.err }

@@ -42,6 +42,8 @@ func ApplyIntent(cur, parent *Row, in Intent, at time.Time, cause Cause) (Row, C
 	switch in.Op {
 	case OpUpsert:
 		switch {
+		case in.expect != nil && *in.expect != liveGeneration(cur):
+			return Row{}, Change{}, ErrConflict
 		case !in.DeleteBy.IsZero() && (in.NotAfter.IsZero() || in.DeleteBy.Before(in.NotAfter)):
 			return Row{}, Change{}, fmt.Errorf("set %s: deleteBy %s needs a notAfter that is not later", in.Ref, in.DeleteBy)
 		case notAfter.reached(now) && parent == nil:
@@ -66,6 +68,13 @@ func ApplyIntent(cur, parent *Row, in Intent, at time.Time, cause Cause) (Row, C
 		return write(r, nil)
 	}
 	return Row{}, Change{}, fmt.Errorf("intent for %s has unknown operation %q", in.Ref, in.Op)
+}
+
+func liveGeneration(cur *Row) int64 {
+	if cur == nil || cur.Phase.Terminal() {
+		return 0
+	}
+	return cur.Generation
 }
 
 func unchanged(cur *Row) (Row, Change, error) {

@@ -172,3 +172,24 @@ func TestObserveFailedIsTotal(t *testing.T) {
 		}
 	})
 }
+
+// TestUpsertOfAGeneration: it is refused for any other resource than the one it was decided on.
+func TestUpsertOfAGeneration(t *testing.T) {
+	ref := Ref{"k", "a"}
+	row := func(generation int64, p Phase) *Row {
+		return &Row{Ref: ref, Generation: generation, Phase: p, Desired: []byte("1")}
+	}
+	for _, c := range []struct {
+		cur    *Row
+		expect int64
+		refuse bool
+	}{
+		{nil, 0, false}, {nil, 1, true}, {row(2, Converged), 2, false}, {row(2, Converged), 1, true},
+		{row(2, Converged), 0, true}, {row(2, Deleting), 0, true}, {row(2, Deleted), 0, false}, {row(2, Orphaned), 0, false}, {row(2, Deleted), 2, true},
+	} {
+		_, _, err := ApplyIntent(c.cur, nil, Upsert(ref, 2).WithGeneration(c.expect), time.Unix(1, 0), Cause{})
+		if (err == ErrConflict) != c.refuse || err != nil && !c.refuse {
+			t.Errorf("%+v, expected generation %d: %v", c.cur, c.expect, err)
+		}
+	}
+}

@@ -73,7 +73,7 @@ func TestSessionLivesItsTimeslot(t *testing.T) {
 // TestPartThatStartsAgain: its phases wait for its pods, as they did at first.
 func TestPartThatStartsAgain(t *testing.T) {
 	inBubble(t, []string{"a"}, func(w *world) {
-		create(w, "lab", session.Spec{Timeslot: slot(), Parts: []session.Part{{Name: "p", Pods: []session.Pod{pod("p", 0)}, Phases: []session.Phase{{Name: "exam", Await: "done", Timeout: time.Hour}}}}})
+		create(w, "lab", session.Spec{Timeslot: slot(), Parts: []session.Part{{Name: "p", Pods: []session.Pod{pod("p", 0)}, Phases: []session.Phase{{Name: "exam", Await: "done", Timeout: clock.Hour}}}}})
 		pass(5 * time.Minute)
 		w.check(w.runner.SetPart(context.Background(), "lab", "p", true, "ann"))
 		pass(time.Minute)
@@ -312,4 +312,36 @@ func TestCallsNoAddressOfItsOwn(t *testing.T) {
 			t.Errorf("%s: %v", url, err)
 		}
 	}
+}
+
+// TestVerbsMeet: of those who ask for one name at once, one has it; a change raises none that was
+// stopped meanwhile.
+func TestVerbsMeet(t *testing.T) {
+	inBubble(t, []string{"a"}, func(w *world) {
+		ctx, parts := context.Background(), []session.Part{{Name: "p", Pods: []session.Pod{pod("p", 0)}}}
+		made := make(chan error)
+		for range 20 {
+			go func() { made <- w.runner.Create(ctx, "lab", session.Spec{Timeslot: slot(), Parts: parts}, nil, "ann") }()
+		}
+		won := 0
+		for range 20 {
+			if err := <-made; err == nil {
+				won++
+			} else if !strings.Contains(err.Error(), "is there already") {
+				t.Error(err)
+			}
+		}
+		if won != 1 {
+			t.Fatalf("%d were told that the session is theirs", won)
+		}
+		err := w.runner.change(ctx, "lab", "ann", func(s *session.Spec) error {
+			s.Timeslot.End = s.Timeslot.End.Add(time.Minute)
+			return w.runner.Stop(ctx, "lab", "bob")
+		})
+		if err == nil || !strings.Contains(err.Error(), "is over") {
+			t.Fatalf("changed while it was stopped: %v", err)
+		}
+		pass(time.Minute)
+		w.want("lab", session.Retired)
+	})
 }

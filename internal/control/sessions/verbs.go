@@ -35,13 +35,10 @@ func (r *Runner) Create(ctx context.Context, name string, s session.Spec, parame
 	if err := r.admit(ctx, name, &s); err != nil {
 		return err
 	}
-	switch row, err := r.loop.Get(ctx, session.Ref(name)); {
-	case err == nil && !row.Phase.Terminal():
+	_, err = r.loop.Apply(ctx, session.Intent(name, &s).WithGeneration(0), by(actor))
+	if errors.Is(err, engine.ErrConflict) {
 		return wire.Refuse(wire.ErrConflict, "session %s is there already; choose another name, or stop it first: steady session stop %s", name, name)
-	case err != nil && !errors.Is(err, reconcile.ErrNotFound):
-		return err
 	}
-	_, err = r.loop.Apply(ctx, session.Intent(name, &s), by(actor))
 	return err
 }
 
@@ -106,31 +103,43 @@ func (r *Runner) List(ctx context.Context) (out []session.Status, err error) {
 	return out, errors.Join(failed, err)
 }
 
-// change rewrites what is desired of a session that is not over.
+// maxChanges bounds how often a change is decided anew, because the session was stopped or ended meanwhile.
+const maxChanges = 10
+
+// change rewrites what is desired of a session that is not over, as it is when that is set.
 func (r *Runner) change(ctx context.Context, name, actor string, edit func(*session.Spec) error) error {
 	r.admission.Lock()
 	defer r.admission.Unlock()
+	for range maxChanges {
+		in, err := r.changed(ctx, name, edit)
+		if err != nil {
+			return err
+		}
+		if _, err := r.loop.Apply(ctx, in, by(actor)); !errors.Is(err, engine.ErrConflict) {
+			return err
+		}
+	}
+	return wire.Refuse(wire.ErrConflict, "session %s changes all the while; try again", name)
+}
+
+func (r *Runner) changed(ctx context.Context, name string, edit func(*session.Spec) error) (in engine.Intent, err error) {
 	row, err := r.loop.Get(ctx, session.Ref(name))
 	switch {
 	case errors.Is(err, reconcile.ErrNotFound):
-		return unknown(name)
+		return in, unknown(name)
 	case err != nil:
-		return err
+		return in, err
 	case row.Delete || row.Phase.Terminal():
-		return wire.Refuse(wire.ErrConflict, "session %s is over", name)
+		return in, wire.Refuse(wire.ErrConflict, "session %s is over", name)
 	}
 	var s session.Spec
 	if err := json.Unmarshal(row.Desired, &s); err != nil {
-		return fmt.Errorf("read session %s: %w", name, err)
+		return in, fmt.Errorf("read session %s: %w", name, err)
 	}
 	if err := edit(&s); err != nil {
-		return err
+		return in, err
 	}
-	if err := r.check(name, &s); err != nil {
-		return err
-	}
-	_, err = r.loop.Apply(ctx, session.Intent(name, &s), by(actor))
-	return err
+	return session.Intent(name, &s).WithGeneration(row.Generation), r.check(name, &s)
 }
 
 // Extend moves the end of a session, and its cleanup deadline by as much. It is refused where its hosts are
