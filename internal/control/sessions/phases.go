@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"slices"
 	"syscall"
 	"time"
 
@@ -105,11 +104,8 @@ func (p phases) call(ctx context.Context, c session.MakeCall) error {
 	return fmt.Errorf("%s answered %s: %.200q", c.Call.URL, resp.Status, answer)
 }
 
-// metadata are addresses at which clouds give away a machine's credentials, beside the link-local one.
-var metadata = []netip.Addr{netip.MustParseAddr("fd00:ec2::254"), netip.MustParseAddr("100.100.100.200")}
-
 // errForbidden is met by a call to an address of the server's own machine or link.
-var errForbidden = errors.New("calls to loopback, link-local, multicast, metadata and unspecified addresses are not made")
+var errForbidden = errors.New(session.NotCalled)
 
 // newClient makes calls, through no proxy and to no address of this machine or its link: what a name
 // means is judged when it is dialled, so that it cannot change in between.
@@ -119,8 +115,8 @@ func newClient() *http.Client {
 		if err != nil {
 			return err
 		}
-		if ip := at.Addr().Unmap(); ip.IsLoopback() || ip.IsLinkLocalUnicast() || ip.IsMulticast() || ip.IsUnspecified() || slices.Contains(metadata, ip) {
-			return fmt.Errorf("%s: %w", ip, errForbidden)
+		if session.Forbidden(at.Addr()) {
+			return fmt.Errorf("%s: %w", at.Addr().Unmap(), errForbidden)
 		}
 		return nil
 	}}

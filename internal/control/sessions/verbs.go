@@ -276,7 +276,7 @@ func (r *Runner) RetryPhase(ctx context.Context, name, phase, id, actor string) 
 // Receive takes an event for a session, or for a phase PART/PHASE of it, which is durable when Receive
 // returns. One that was received before is taken again without effect.
 func (r *Runner) Receive(ctx context.Context, name, phase string, e engine.Event) error {
-	if strings.HasPrefix(e.Type, "steady.") || e.Source == "steady" {
+	if session.Reserved(e.Type) || e.Source == "steady" {
 		return wire.Refuse(wire.ErrInvalid, "events of steady itself are not accepted from outside")
 	}
 	ref := session.Ref(name)

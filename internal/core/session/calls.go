@@ -2,10 +2,15 @@ package session
 
 import (
 	"fmt"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/steadyfleet/steady/reconcile/engine"
 )
+
+var methods = []string{"", "GET", "POST", "PUT", "PATCH", "DELETE"}
 
 // maxCalls bounds the hosts that one session may call.
 const maxCalls = 64
@@ -33,6 +38,9 @@ func allows(calls []string, raw string) error {
 	case u.User != nil:
 		return fmt.Errorf("%s has a user in it: expected none, since it is in the log", u.Redacted())
 	}
+	if ip, err := netip.ParseAddr(u.Hostname()); err == nil && Forbidden(ip) {
+		return fmt.Errorf("%s: %s", ip, NotCalled)
+	}
 	host := strings.ToLower(u.Host)
 	if slices.ContainsFunc(calls, func(c string) bool {
 		c = strings.ToLower(c)
@@ -42,4 +50,29 @@ func allows(calls []string, raw string) error {
 		return nil
 	}
 	return fmt.Errorf("host %s may not be called: expected one of calls, %q", u.Host, calls)
+}
+
+// metadata are addresses at which clouds give away a machine's credentials, beside the link-local one.
+var metadata = []netip.Addr{netip.MustParseAddr("fd00:ec2::254"), netip.MustParseAddr("100.100.100.200")}
+
+// NotCalled says which addresses are forbidden.
+const NotCalled = "calls to loopback, link-local, multicast, metadata and unspecified addresses are not made"
+
+// Forbidden reports whether calls to an address would reach what only the server reaches.
+func Forbidden(ip netip.Addr) bool {
+	ip = ip.Unmap().WithZone("")
+	return ip.IsLoopback() || ip.IsLinkLocalUnicast() || ip.IsMulticast() || ip.IsUnspecified() || slices.Contains(metadata, ip)
+}
+
+// Reserved reports whether only the server itself sends events of a type.
+func Reserved(eventType string) bool { return strings.HasPrefix(eventType, "steady.") }
+
+// checkEvent refuses a type of which no event is ever accepted.
+func checkEvent(p *Problems, path, eventType string) {
+	switch {
+	case Reserved(eventType):
+		p.add(path, "events of type %s are of steady itself, and not accepted from outside", eventType)
+	case len(eventType) > engine.MaxEventName:
+		p.add(path, "it has %d bytes; at most %d are allowed", len(eventType), engine.MaxEventName)
+	}
 }

@@ -200,6 +200,15 @@ func Validate(name string, s *Spec, now time.Time) error {
 
 func (t *Timeslot) validate(p *Problems, now time.Time) {
 	const path = "timeslot."
+	for _, x := range []struct {
+		name string
+		at   time.Time
+	}{{"provisionAt", t.ProvisionAt}, {"start", t.Start}, {"end", t.End}, {"cleanupDeadline", t.CleanupDeadline}} {
+		if x.at.IsZero() {
+			p.add(path+x.name, "it is missing")
+			return
+		}
+	}
 	switch {
 	case !t.End.After(now):
 		p.add(path+"end", "%s has passed", t.End.Format(time.RFC3339))
@@ -280,6 +289,10 @@ func (part *Part) validate(p *Problems, path string, slot *Timeslot) {
 }
 
 func (part *Part) checkPhase(p *Problems, path string, ph *Phase) {
+	checkEvent(p, path+".await", ph.Await)
+	if c := ph.Call; c != nil && !slices.Contains(methods, c.Method) {
+		p.add(path+".call.method", "unknown method %q: expected one of%s", c.Method, strings.Join(methods, " "))
+	}
 	switch {
 	case ph.Call != nil && ph.Command != nil:
 		p.add(path, "it has both a call and a command: expected one")
@@ -321,6 +334,7 @@ func (s *Spec) gates(p *Problems) {
 				p.add(path, "%d of part, phase, at and event are set; expected one", n)
 				continue
 			}
+			checkEvent(p, path+".event", g.Event)
 			on := g.on()
 			if on == "" {
 				continue

@@ -81,6 +81,12 @@ func TestValidate(t *testing.T) {
 		{func(s *Spec) { s.Parts[0].Phases[0] = Phase{Name: "x", Command: &Command{Pod: "db"}} }, "parts[0].phases[0].command.run: it has 0 bytes"},
 		{func(s *Spec) { s.Parts[0].Duplicates = "yes" }, `parts[0].duplicates: "yes": expected allowed`},
 		{func(s *Spec) { s.Parts[0].Duplicates = "allowed" }, "parts[0].duplicates: only a part that moves has duplicates"},
+		{func(s *Spec) { s.Timeslot.Start = time.Time{} }, "timeslot.start: it is missing"},
+		{func(s *Spec) { s.Parts[0].Phases[0].Call.URL = "http://[::ffff:127.0.0.1]:80/" }, "parts[0].phases[0].call.url: ::ffff:127.0.0.1: calls to loopback"},
+		{func(s *Spec) { s.Parts[0].Phases[0].Call.Method = "BREW" }, `parts[0].phases[0].call.method: unknown method "BREW": expected one of GET POST`},
+		{func(s *Spec) { s.Parts[0].Phases[0].Await = RetryEvent }, "parts[0].phases[0].await: events of type steady.phase.retry are of steady itself"},
+		{func(s *Spec) { s.Parts[1].After[0] = Gate{Event: AcceptedEvent} }, "parts[1].after[0].event: events of type steady.job.accepted are of steady itself"},
+		{func(s *Spec) { s.Parts[1].After[0] = Gate{Event: strings.Repeat("x", 257)} }, "parts[1].after[0].event: it has 257 bytes; at most 256 are allowed"},
 		{func(s *Spec) { s.Parts[0].Phases[0].Retries = 11 }, "parts[0].phases[0].retries: there are 11; expected 0 to 10"},
 	} {
 		s := sound()

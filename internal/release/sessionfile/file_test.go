@@ -89,6 +89,8 @@ func TestFindingsHaveTheirPlace(t *testing.T) {
 		{"image: postgres:17", "imag: postgres:17", "lab.yaml:20:11: "},
 		{"{web: {image: nginx:1.27}}", "{web: {imag: nginx:1.27}}", "lab.yaml:24:5: "},
 		{"await: graded", "awaits: graded", `lab.yaml:28:5: unknown key "awaits"`},
+		{"https://lms.example", "http://127.0.0.1:80", "lab.yaml:27:17: 127.0.0.1: calls to loopback"},
+		{"await: graded", "await: steady.phase.retry", "lab.yaml:28:12: events of type steady.phase.retry are of steady itself"},
 		{"retries: 2", "retries: 11", "lab.yaml:30:14: there are 11; expected 0 to 10"},
 	} {
 		_, problems := Read("lab.yaml", []byte(strings.Replace(shop, c.from, c.to, 1)), morning)
