@@ -58,6 +58,8 @@ func TestCloudEventsForSessions(t *testing.T) {
 		{"no JSON", made.EventToken, path, "{", ce("1", "p/grade"), 400},
 		{"no id", made.EventToken, path, "{}", ce("", "p/grade"), 400},
 		{"two ids", made.EventToken, path, "{}", ce("1", "p/grade", "Ce-Id", "2"), 400},
+		{"an id that would move a cursor", made.EventToken, path, "{}", ce("%1B[2J", "p/grade"), 400},
+		{"of a type that the phase does not await", made.EventToken, path, "{}", []string{"Ce-Specversion", "1.0", "Ce-Id", "1", "Ce-Source", "/lms", "Ce-Type", "grade", "Ce-Subject", "p/grade"}, 400},
 		{"of steady itself", made.EventToken, path, "{}", []string{"Ce-Specversion", "1.0", "Ce-Id", "1", "Ce-Source", "steady", "Ce-Type", "steady.phase.retry", "Ce-Subject", "p/grade"}, 400},
 		{"of the session", made.EventToken, path, `{"points":1}`, ce("%C3%A4", ""), 202},
 		{"structured, of another version", made.EventToken, path, `{"specversion":"2.0","id":"2","source":"/lms","type":"graded"}`, asStructured, 400},
@@ -83,7 +85,7 @@ func TestCloudEventsForSessions(t *testing.T) {
 		t.Errorf("for a phase that is over: %d %s", status, body)
 	}
 	scraped := w.scrape()
-	for outcome, n := range map[string]int{"token": 5, "unknown": 2, "too-large": 2, "malformed": 7, "accepted": 4, "over": 1} {
+	for outcome, n := range map[string]int{"token": 5, "unknown": 2, "too-large": 2, "malformed": 9, "accepted": 4, "over": 1} {
 		if line := fmt.Sprintf("steady_session_events_total{outcome=%q} %d", outcome, n); !strings.Contains(scraped, line) {
 			t.Errorf("metrics lack %s", line)
 		}

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/steadyfleet/steady/reconcile/engine"
@@ -95,6 +96,8 @@ func (e *cloudEvent) check(version string) error {
 		return malformed("specversion is %.20q, expected 1.0", version)
 	case e.ID == "" || e.Source == "" || e.Type == "":
 		return malformed("it has no id, source or type")
+	case strings.ContainsFunc(e.ID+e.Source+e.Type+e.Subject, unicode.IsControl):
+		return malformed("its id, source, type or subject has a control character")
 	}
 	if _, err := url.Parse(e.Source); err != nil {
 		return malformed("source %.80q is no URI reference", e.Source)

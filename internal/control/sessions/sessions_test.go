@@ -313,35 +313,3 @@ func TestCallsNoAddressOfItsOwn(t *testing.T) {
 		}
 	}
 }
-
-// TestVerbsMeet: of those who ask for one name at once, one has it; a change raises none that was
-// stopped meanwhile.
-func TestVerbsMeet(t *testing.T) {
-	inBubble(t, []string{"a"}, func(w *world) {
-		ctx, parts := context.Background(), []session.Part{{Name: "p", Pods: []session.Pod{pod("p", 0)}}}
-		made := make(chan error)
-		for range 20 {
-			go func() { made <- w.runner.Create(ctx, "lab", session.Spec{Timeslot: slot(), Parts: parts}, nil, "ann") }()
-		}
-		won := 0
-		for range 20 {
-			if err := <-made; err == nil {
-				won++
-			} else if !strings.Contains(err.Error(), "is there already") {
-				t.Error(err)
-			}
-		}
-		if won != 1 {
-			t.Fatalf("%d were told that the session is theirs", won)
-		}
-		err := w.runner.change(ctx, "lab", "ann", func(s *session.Spec) error {
-			s.Timeslot.End = s.Timeslot.End.Add(time.Minute)
-			return w.runner.Stop(ctx, "lab", "bob")
-		})
-		if err == nil || !strings.Contains(err.Error(), "is over") {
-			t.Fatalf("changed while it was stopped: %v", err)
-		}
-		pass(time.Minute)
-		w.want("lab", session.Retired)
-	})
-}

@@ -292,6 +292,9 @@ func (r *Runner) Receive(ctx context.Context, name, phase string, e engine.Event
 	case row.Delete || row.Phase.Terminal() || ref.Kind == session.KindPhase && row.Phase == engine.Converged && !r.known(ctx, ref, e):
 		return wire.Refuse(wire.ErrConflict, "%s %s is over", ref.Kind, ref.ID)
 	}
+	if err := r.wanted(ctx, row, e); err != nil {
+		return err
+	}
 	err = r.loop.Deliver(ctx, ref, e)
 	switch {
 	case errors.Is(err, engine.ErrEventTooLarge):
@@ -304,11 +307,44 @@ func (r *Runner) Receive(ctx context.Context, name, phase string, e engine.Event
 	return err
 }
 
+// wanted refuses an event that nothing waits for where it could take the place of one that something does: the
+// inbox of a phase is for what ends it, and half of a session's for types that gates still wait for.
+func (r *Runner) wanted(ctx context.Context, row engine.Row, e engine.Event) error {
+	if row.Ref.Kind == session.KindPhase {
+		var ph session.Phase
+		if err := json.Unmarshal(row.Desired, &ph); err != nil {
+			return fmt.Errorf("read %s: %w", row.Ref, err)
+		}
+		if e.Type == ph.Await {
+			return nil
+		}
+		if ph.Await == "" {
+			return wire.Refuse(wire.ErrInvalid, "%s awaits no event", row.Ref)
+		}
+		return wire.Refuse(wire.ErrInvalid, "%s awaits events of type %s, and takes none of type %s", row.Ref, ph.Await, e.Type)
+	}
+	var s session.Spec
+	if err := json.Unmarshal(row.Desired, &s); err != nil {
+		return fmt.Errorf("read %s: %w", row.Ref, err)
+	}
+	return logStore{r}.read(ctx, func(t *engine.Table) error {
+		snap, err := t.Load(row.Ref)
+		if err == nil && len(snap.Events) >= engine.MaxUnhandled/2 && !s.Waits(e.Type, snap.Events) && !holds(snap.Events, e) {
+			return wire.Refuse(wire.ErrTooMuch, "session %s was sent %d events; it takes only those that a gate still waits for", row.Ref.ID, len(snap.Events))
+		}
+		return err
+	})
+}
+
+func holds(events []engine.Event, e engine.Event) bool {
+	return slices.ContainsFunc(events, func(x engine.Event) bool { return x.Source == e.Source && x.ID == e.ID })
+}
+
 // known reports whether a resource received an event before.
 func (r *Runner) known(ctx context.Context, ref engine.Ref, e engine.Event) (known bool) {
 	err := logStore{r}.read(ctx, func(t *engine.Table) error {
 		snap, err := t.Load(ref)
-		known = slices.ContainsFunc(snap.Events, func(x engine.Event) bool { return x.Source == e.Source && x.ID == e.ID })
+		known = holds(snap.Events, e)
 		return err
 	})
 	return known && err == nil

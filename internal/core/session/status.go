@@ -84,12 +84,12 @@ func Describe(rows Rows, name string, now time.Time) (Status, error) {
 		return Status{}, err
 	}
 	st := Status{Name: name, Owner: spec.Owner, Created: spec.Created, Reason: row.Reason.Text(), Alert: row.Alerts(), Generation: row.Generation, Timeslot: spec.Timeslot, Parts: []PartStatus{}}
-	booked := true
+	all := progress{booked: true, up: true}
 	for i := range spec.Parts {
-		p := describePart(rows, &row, &spec.Parts[i], &booked)
+		p := describePart(rows, &row, &spec.Parts[i], &all)
 		st.Parts = append(st.Parts, p)
 	}
-	st.State = stateOf(&row, &spec.Timeslot, booked, now)
+	st.State = stateOf(&row, &spec.Timeslot, all, now)
 	if st.State == Retired {
 		st.State = stateOfRest(st.Parts)
 	}
@@ -112,8 +112,14 @@ func stateOfRest(parts []PartStatus) State {
 	return rest
 }
 
+// progress is how far all pods are that wait for no gate.
+type progress struct {
+	booked bool // they have hosts
+	up     bool // they ran once, or will not
+}
+
 // describePart describes a part of the session of the row parent. What has no row is still to come, or gone.
-func describePart(rows Rows, parent *engine.Row, p *Part, booked *bool) PartStatus {
+func describePart(rows Rows, parent *engine.Row, p *Part, all *progress) PartStatus {
 	ref := below(parent.Ref, KindPart, p.Name)
 	row, there := find(rows, ref)
 	out := PartStatus{Name: p.Name, Phase: string(engine.Pending), Stopped: p.Stopped}
@@ -130,16 +136,20 @@ func describePart(rows Rows, parent *engine.Row, p *Part, booked *bool) PartStat
 		if over {
 			pod.Phase = string(engine.Deleted)
 		}
+		ran := false
 		for k := range p.Pods[i].Workloads {
 			pod.Workloads = append(pod.Workloads, p.Pods[i].Workloads[k].ID())
 		}
 		if row, there := find(rows, below(ref, KindPod, pod.Name)); there {
 			pod.Phase, pod.Reason, pod.Attempts = string(row.Phase), row.Reason.Text(), failed(&row)
 			if b := Booking(&row); b != nil {
-				pod.Host, pod.GPUs = b.Host, b.GPUs
+				pod.Host, pod.GPUs, ran = b.Host, b.GPUs, b.Ran
 			}
+			ran = ran || row.Phase == engine.Failed
 		}
-		*booked = *booked && (pod.Host != "" || len(p.After) > 0 || p.Stopped || out.Phase == string(engine.Failed))
+		if len(p.After) == 0 && !over {
+			all.booked, all.up = all.booked && pod.Host != "", all.up && ran
+		}
 		out.Pods = append(out.Pods, pod)
 	}
 	for i := range p.Phases {
@@ -175,7 +185,7 @@ func find(rows Rows, ref engine.Ref) (engine.Row, bool) {
 	return row, err == nil && row.Phase != engine.Deleted
 }
 
-func stateOf(row *engine.Row, slot *Timeslot, booked bool, now time.Time) State {
+func stateOf(row *engine.Row, slot *Timeslot, all progress, now time.Time) State {
 	switch {
 	case row.Phase == engine.Deleted:
 		return Retired
@@ -185,13 +195,13 @@ func stateOf(row *engine.Row, slot *Timeslot, booked bool, now time.Time) State 
 		return Stopping
 	case row.Phase == engine.Failed:
 		return Failed
-	case !booked:
+	case !all.booked:
 		return Pending
 	case now.Before(slot.ProvisionAt):
 		return Scheduled
 	case row.Phase == engine.Degraded:
 		return Degraded
-	case row.Phase != engine.Converged && now.Before(slot.Start):
+	case !all.up || row.Phase != engine.Converged && now.Before(slot.Start):
 		return Provisioning
 	case now.Before(slot.Start):
 		return Ready

@@ -177,6 +177,18 @@ func (s *Spec) blocked(p *Part, v engine.View[Spec, NeedsNothing]) (why string, 
 	return "", time.Time{}
 }
 
+// Waits reports whether a gate waits for an event of a type that was not received.
+func (s *Spec) Waits(eventType string, events []engine.Event) bool {
+	for i := range s.Parts {
+		for _, g := range s.Parts[i].After {
+			if g.Event != "" && g.Event == eventType {
+				return !received(events, eventType)
+			}
+		}
+	}
+	return false
+}
+
 func received(events []engine.Event, eventType string) bool {
 	for i := range events {
 		if events[i].Type == eventType {
