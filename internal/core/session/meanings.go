@@ -12,7 +12,7 @@ var StateMeanings = []prose.Meaning{
 	{Word: string(Provisioning), Means: "it comes up", Next: "Ready, or Running once it has started; Failed, if a part fails and onFailure is abort"},
 	{Word: string(Ready), Means: "all of it runs, before its start", Next: "Running, at its start"},
 	{Word: string(Running), Means: "it has started", Next: "Stopping, at its end; steady session extend moves that"},
-	{Word: string(Degraded), Means: "it has started, with a part that failed and that onFailure accepts", Next: "the reason of the part, and steady session retry-phase for a phase that failed"},
+	{Word: string(Degraded), Means: "it runs, with a part that failed and that onFailure accepts", Next: "the reason of the part, and steady session retry-phase for a phase that failed"},
 	{Word: string(Stopping), Means: "it is being removed from its hosts", Next: "Retired; Orphaned, if something of it cannot be cleaned up by its deadline"},
 	{Word: string(Retired), Means: "nothing of it is left", Next: "nothing: it is forgotten a week later"},
 	{Word: string(Failed), Means: "a part failed, and onFailure is abort", Next: "the reason of the part; steady attention ack once somebody has looked"},
@@ -41,4 +41,5 @@ var PhaseMeanings = []prose.Meaning{
 	{Word: PhaseRunning, Means: "its job was asked for, or is about to be; it awaits its event", Next: "over, or failed"},
 	{Word: PhaseFailed, Means: "its job was refused or failed, or no event came in time", Next: "steady session retry-phase has it begin anew"},
 	{Word: PhaseOver, Means: "its event came, or its job was accepted or done", Next: "nothing"},
+	{Word: PhaseGone, Means: "it was taken down with its part before it was over", Next: "nothing; steady session start has a part that was stopped begin anew"},
 }
