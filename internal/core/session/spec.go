@@ -140,6 +140,7 @@ const (
 	MaxPhases    = 64 // of a part
 	MaxWorkloads = 64 // of a pod
 	MaxLength    = 90 * 24 * time.Hour
+	MaxAhead     = 5 * 365 * 24 * time.Hour // of its cleanup deadline
 	MaxGrace     = 7 * 24 * time.Hour
 	MaxRetries   = 10
 	MaxWait      = clock.Duration(7 * 24 * time.Hour / time.Millisecond)
@@ -212,6 +213,8 @@ func (t *Timeslot) validate(p *Problems, now time.Time) {
 	switch {
 	case !t.End.After(now):
 		p.add(path+"end", "%s has passed", t.End.Format(time.RFC3339))
+	case t.CleanupDeadline.Sub(now) > MaxAhead:
+		p.add(path+"cleanupDeadline", "%s is more than %d days from now", t.CleanupDeadline.Format(time.RFC3339), int(MaxAhead.Hours()/24))
 	case t.Start.Before(t.ProvisionAt):
 		p.add(path+"start", "it is before provisionAt")
 	case !t.End.After(t.Start):
@@ -299,7 +302,7 @@ func (part *Part) checkPhase(p *Problems, path string, ph *Phase) {
 	case ph.Call == nil && ph.Command == nil && ph.Await == "":
 		p.add(path, "it has neither a call nor a command nor an event to await")
 	case ph.Await != "" && (ph.Timeout <= 0 || ph.Timeout > MaxWait):
-		p.add(path+".timeout", "it is %s; expected more than 0 and at most %s", ph.Timeout, MaxWait)
+		p.add(path+".timeout", "it is %s; a phase that awaits an event has a timeout of more than 0 and at most %s", ph.Timeout, MaxWait)
 	case ph.Retries < 0 || ph.Retries > MaxRetries:
 		p.add(path+".retries", "there are %d; expected 0 to %d", ph.Retries, MaxRetries)
 	}

@@ -44,6 +44,10 @@ func TestValidate(t *testing.T) {
 			s.Timeslot.CleanupDeadline = s.Timeslot.End
 		}, "timeslot.end: the session would last 2161h0m0s; at most 2160h0m0s are allowed"},
 		{func(s *Spec) { s.Timeslot.CleanupDeadline = s.Timeslot.End.Add(MaxGrace + 1) }, "timeslot.cleanupDeadline: it is 168h0m0.000000001s after end"},
+		{func(s *Spec) {
+			last := time.Date(9999, 12, 31, 23, 59, 57, 0, time.UTC)
+			s.Timeslot = Timeslot{ProvisionAt: last, Start: last, End: last.Add(time.Second), CleanupDeadline: last.Add(time.Minute)}
+		}, "timeslot.cleanupDeadline: 10000-01-01T00:00:57Z is more than 1825 days from now"},
 		{func(s *Spec) { s.OnFailure = "panic" }, `onFailure: unknown action "panic": expected abort or continue`},
 		{func(s *Spec) { s.Parts = nil }, "parts: there are 0; expected 1 to 64"},
 		{func(s *Spec) { s.Parts[1].Name = "db" }, "parts[1].name: db is there twice"},
