@@ -40,6 +40,9 @@ func TestSessionLivesItsTimeslot(t *testing.T) {
 		}})
 		pass(10 * time.Second)
 		st := w.want("lab", session.Scheduled)
+		if why := st.Parts[1].Reason; why != "it comes up after part db" {
+			t.Fatalf("part web: %q", why)
+		}
 		if st.Parts[0].Pods[0].Host == "" || st.Parts[0].Pods[0].GPUs == nil {
 			t.Fatalf("no host is booked: %+v", st)
 		}

@@ -130,6 +130,8 @@ func describePart(rows Rows, parent *engine.Row, p *Part, all *progress) PartSta
 		over = over || row.Phase == engine.Failed
 	case over:
 		out.Phase = string(engine.Deleted)
+	case len(p.After) > 0:
+		out.Reason = "it comes up after " + afterAll(p.After)
 	}
 	for i := range p.Pods {
 		pod := PodStatus{Name: p.Pods[i].Name, Phase: string(engine.Pending), Workloads: []string{}}

@@ -157,20 +157,20 @@ func (s *Spec) blocked(p *Part, v engine.View[Spec, NeedsNothing]) (why string, 
 		switch {
 		case !g.At.IsZero():
 			if v.Now.Before(g.At) {
-				return g.At.Format(time.RFC3339), g.At
+				return g.String(), g.At
 			}
 		case g.Event != "":
 			if !received(v.Events, g.Event) {
-				return "an event " + g.Event, time.Time{}
+				return g.String(), time.Time{}
 			}
 		default:
 			r := reportOf[PartReport](childrenOf(v.Children)[below(v.Resource.Ref, KindPart, g.on())])
 			_, phase, _ := strings.Cut(g.Phase, "/")
 			if g.Phase == "" && !r.Ready {
-				return "part " + g.Part, time.Time{}
+				return g.String(), time.Time{}
 			}
 			if g.Phase != "" && r.Phases[phase] != PhaseOver {
-				return "phase " + g.Phase, time.Time{}
+				return g.String(), time.Time{}
 			}
 		}
 	}
