@@ -49,6 +49,7 @@ func NewAgentRoutes(c *control.Control, log *slog.Logger) *AgentRoutes {
 	h.peer("POST", wire.RouteEvents, h.events)
 	h.peer("POST", wire.RouteHeartbeat, h.heartbeat)
 	h.peer("GET", wire.RouteManaged, h.managed)
+	h.peer("GET", wire.RouteSecrets, h.secrets)
 	h.peer("POST", wire.RouteStreams+"{id}", h.stream)
 	h.peer("POST", wire.RouteRenew, asks(h.c.Renew))
 	h.peer("GET", wire.RouteRollouts+"{rollout}", h.rollout)

@@ -16,6 +16,16 @@ func (h *AgentRoutes) managed(w http.ResponseWriter, r *http.Request, p *control
 	return serve(w, r, "application/json", d, body)
 }
 
+// secrets serves what sessions give to the host's workspaces.
+func (h *AgentRoutes) secrets(w http.ResponseWriter, r *http.Request, p *control.Peer) error {
+	m, err := h.c.SessionSecrets(r.Context(), p)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Cache-Control", "no-store")
+	return answer(w, http.StatusOK, m)
+}
+
 // stream is the agent's end of a stream: frames both ways until it is over.
 func (h *AgentRoutes) stream(w http.ResponseWriter, r *http.Request, p *control.Peer) error {
 	if r.ProtoMajor < 2 {

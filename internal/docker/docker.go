@@ -54,10 +54,12 @@ type Options struct {
 	// what containers need of it; empty where that is another machine.
 	HostRoot string
 	Secrets  string // folder of the host's secrets and its registries' credentials
-	Content  image.Content
-	Ledger   workspace.Ledger
-	Rows     Rows
-	Router   *router.Router
+	// SessionSecrets is the folder of what sessions give to workspaces.
+	SessionSecrets string
+	Content        image.Content
+	Ledger         workspace.Ledger
+	Rows           Rows
+	Router         *router.Router
 	// RouteChanged is notified of each new table of routes, and of new addresses.
 	RouteChanged func(router.Table) error
 	// Certificate reports why a certificate of a route cannot be served; may be nil.
@@ -86,7 +88,7 @@ type Host struct {
 	routes     *network.Routes // nil without a router
 	output     *image.Store
 	gpu        GPUHost
-	secrets    dockerapi.Secrets
+	secrets    dockerapi.SecretStores
 	guard      *image.Guard
 
 	builds, pulls, starts *dockerapi.Pool
@@ -99,7 +101,7 @@ type Host struct {
 
 // New registers the kinds on a loop. Run must follow, once the loop runs.
 func New(l *reconcile.Controller, o Options) (*Host, error) {
-	h := &Host{o: o, loop: l, resync: o.Resync, gpu: GPUHost{Root: o.HostRoot, Engine: o.Engine}, secrets: dockerapi.Secrets(o.Secrets), capturing: map[string]bool{}}
+	h := &Host{o: o, loop: l, resync: o.Resync, gpu: GPUHost{Root: o.HostRoot, Engine: o.Engine}, secrets: dockerapi.SecretStores{Host: dockerapi.Secrets(o.Secrets), Sessions: dockerapi.SessionSecrets(o.SessionSecrets)}, capturing: map[string]bool{}}
 	enqueue := func(ref string) { h.enqueue(ref, engine.Cause{Trigger: engine.TriggerSibling, ID: "a slot is free"}) }
 	h.builds, h.pulls, h.starts = dockerapi.NewPool(DefaultBuilds, enqueue), dockerapi.NewPool(DefaultPulls, enqueue), dockerapi.NewPool(DefaultStarts, enqueue)
 	images, err := image.Open(filepath.Join(o.Dir, "images.json"))

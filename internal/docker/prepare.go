@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/steadyfleet/steady/internal/core/spec"
-	"github.com/steadyfleet/steady/internal/docker/convert"
 	"github.com/steadyfleet/steady/reconcile"
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
@@ -49,8 +48,11 @@ func (h *Host) Prepare(ctx context.Context, s *spec.Set) error {
 
 // checkSecrets refuses a set whose secrets are not on the host.
 func (h *Host) checkSecrets(s *spec.Set) error {
+	if problems := spec.Operators.CheckSet(s); len(problems) > 0 {
+		return fmt.Errorf("%w: %w", ErrCannotPrepare, spec.Problems(problems))
+	}
 	for i := range s.Workspaces {
-		for _, n := range convert.SecretsOf(&s.Workspaces[i]) {
+		for _, n := range s.Workspaces[i].Secrets() {
 			if _, err := h.secrets.Get(n); err != nil {
 				return fmt.Errorf("%w: %w", ErrCannotPrepare, err)
 			}

@@ -47,6 +47,11 @@ type ManagedEntry struct {
 	Envelope json.RawMessage `json:"envelope,omitempty"`
 }
 
+// SessionSecrets are the secrets of sessions that a host is to have now, by what its layer names.
+type SessionSecrets struct {
+	Secrets map[string]string `json:"secrets"`
+}
+
 // StreamKind is what a stream carries.
 type StreamKind string
 

@@ -23,6 +23,7 @@ const (
 	RouteEvents          = "/v1/agent/events"           // POST EventBatch: EventAck, or 409 with EventAck
 	RouteHeartbeat       = "/v1/agent/heartbeat"        // POST Heartbeat: HeartbeatReply
 	RouteManaged         = "/v1/agent/managed"          // GET: Managed, with ETag
+	RouteSecrets         = "/v1/agent/secrets"          // GET: SessionSecrets
 	RouteStreams         = "/v1/agent/streams/"         // POST {id}: frames both ways, HTTP/2 only
 	RouteRenew           = "/v1/agent/renew"            // POST Renew: Certificate
 	RouteBootstrapReport = "/v1/agent/bootstrap-report" // POST BootstrapReport, by token: 204

@@ -203,7 +203,10 @@ func (a *admission) resource(e wire.ManagedEntry) {
 		a.refuse(e, managed.Invalid, "%s: %v", rid, err)
 		return
 	}
-	if findings := a.outside(one); len(findings) > 0 {
+	for i := range one.Volumes {
+		one.Volumes[i].Owner = e.Owner
+	}
+	if findings := a.outside(one, e.Owner); len(findings) > 0 {
 		a.refuseOutside(e, listed(findings))
 		return
 	}
@@ -246,13 +249,13 @@ func (a *admission) readSpec(kind, name string, raw json.RawMessage) (*spec.Set,
 	return spec.Known.Read(kind, name, raw)
 }
 
-// outside says what of a set is out of bounds. How many there may be is looked at
+// outside says what of a set of an owner is out of bounds. How many there may be is looked at
 // in the whole set.
-func (a *admission) outside(one *spec.Set) []string {
+func (a *admission) outside(one *spec.Set, owner spec.Owner) []string {
 	b := a.bounds
 	b.MaxWorkspaces = 0
 	var out []string
-	for _, p := range b.CheckSet(one) {
+	for _, p := range append(b.CheckSet(one), owner.CheckSet(one)...) {
 		if len(p.Path) > 2 {
 			out = append(out, strings.Join(p.Path[2:], ".")+": "+p.Message)
 		} else {

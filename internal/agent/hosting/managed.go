@@ -64,6 +64,7 @@ func (h *Hosting) Replied(ctx context.Context, r wire.HeartbeatReply) error {
 		return err
 	}
 	if r.Managed == 0 || r.Managed == have.Doc.Version {
+		h.lateSecrets(ctx, &have.Doc)
 		return nil
 	}
 	doc, etag, same, err := h.o.Client.Managed(ctx, have.ETag)
@@ -74,8 +75,10 @@ func (h *Hosting) Replied(ctx context.Context, r wire.HeartbeatReply) error {
 	if same {
 		return nil
 	}
+	values := h.fetchSecrets(ctx, &doc)
 	h.admitting.Lock()
 	defer h.admitting.Unlock()
+	h.keepSecrets(values)
 	return h.admit(ctx, managedDoc{etag, doc})
 }
 
@@ -138,6 +141,7 @@ func (h *Hosting) admitAgain(ctx context.Context) error {
 			case <-h.changed:
 				due = true
 			case <-clocks.C:
+				h.forgetSecrets(ctx)
 				due = h.clockMoved()
 			}
 		}

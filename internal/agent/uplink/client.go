@@ -234,6 +234,12 @@ func (c *Client) Managed(ctx context.Context, etag string) (m wire.Managed, newe
 	return m, res.Header.Get("ETag"), false, nil
 }
 
+// SessionSecrets fetches the secrets of sessions that the host is to have now.
+func (c *Client) SessionSecrets(ctx context.Context) (m wire.SessionSecrets, err error) {
+	_, err = c.call(ctx, http.MethodGet, wire.RouteSecrets, nil, &m, wire.MaxDocument, requestTimeout)
+	return m, err
+}
+
 // RenewCertificate asks for a certificate for a new key.
 func (c *Client) RenewCertificate(ctx context.Context, m wire.Renew) (wire.Certificate, error) {
 	return post[wire.Certificate](ctx, c, wire.RouteRenew, m)

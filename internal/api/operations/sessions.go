@@ -105,7 +105,13 @@ func (h *Handler) createSession(ctx context.Context, in *newSessionIn) (out oper
 		return out, err
 	}
 	out.Session = operator.Session(st)
-	out.SessionEvents, err = h.sessionEvents(ctx, in.Name)
+	if out.SessionEvents, err = h.sessionEvents(ctx, in.Name); err != nil {
+		return out, err
+	}
+	secrets, err := h.c.CreatedSecrets(ctx, in.Name)
+	for _, x := range secrets {
+		out.Secrets = append(out.Secrets, operator.SessionSecret{Pod: x.Part + "/" + x.Pod, Name: x.Name, Value: x.Value})
+	}
 	return out, err
 }
 

@@ -57,6 +57,14 @@ type Session session.Status
 type CreatedSession struct {
 	Session Session `json:"session"`
 	SessionEvents
+	Secrets []SessionSecret `json:"secrets,omitempty" doc:"no other answer has them"`
+}
+
+// SessionSecret is what a pod was given, until the session ends.
+type SessionSecret struct {
+	Pod   string `json:"pod"` // PART/POD
+	Name  string `json:"name"`
+	Value string `json:"value"`
 }
 
 // SessionEvents is where and how events are sent to a session.

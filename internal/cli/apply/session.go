@@ -149,8 +149,8 @@ func (a sessions) create() *cobra.Command {
 containers come from provisionAt on, and all of it is gone by its cleanupDeadline. Times
 in the file are such as 2026-03-01T09:00:00Z, or such as in 90m.
 
-It prints the token with which events are sent to the session; steady session token prints
-it again.`,
+It prints the token with which events are sent to the session, which steady session token
+prints again, and the secrets that were made for its pods, which nothing prints again.`,
 		Example: "  steady session create -f lab.yaml\n  steady session create -f lab.yaml -o json",
 	}
 	in := a.readsSession(cmd)
@@ -169,6 +169,9 @@ it again.`,
 		}
 		a.Printf("Session %s is asked for, from %s to %s\n", name, local(s.Session.Timeslot.Start), local(s.Session.Timeslot.End))
 		a.Printf("Events for it: POST %s%s with Authorization: Bearer %s\n", strings.TrimSuffix(cmp.Or(where.Agents, where.Server), "/"), s.Path, s.EventToken)
+		for _, x := range s.Secrets {
+			a.Printf("Secret %s of pod %s, shown this once: %s\n", x.Name, x.Pod, x.Value)
+		}
 		a.Printf("What comes of it: steady session watch %s\n", name)
 		return nil
 	})

@@ -149,7 +149,7 @@ func seeReports(reported *health.Host, r engine.Resource[session.PodSpec], o *se
 		case !known:
 			o.Pending = append(o.Pending, id+" is not reported yet")
 		case status.Phase == engine.Failed:
-			o.Failed = append(o.Failed, id+" "+status.State+": "+status.Message)
+			o.Failed = append(o.Failed, id+" "+status.State+": "+status.Message+olderAgent(status.Message))
 		case status.Phase != engine.Converged:
 			o.Pending = append(o.Pending, id+" is "+status.State)
 		}

@@ -35,6 +35,9 @@ func (r *Runner) Create(ctx context.Context, name string, s session.Spec, parame
 	if err := r.admit(ctx, name, &s); err != nil {
 		return err
 	}
+	if err := s.Bind(name); err != nil {
+		return err
+	}
 	_, err = r.loop.Apply(ctx, session.Intent(name, &s).WithGeneration(0), by(actor))
 	if errors.Is(err, engine.ErrConflict) {
 		return wire.Refuse(wire.ErrConflict, "session %s is there already; choose another name, or stop it first: steady session stop %s", name, name)

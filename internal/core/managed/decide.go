@@ -143,6 +143,9 @@ func Check(t *Target, in Input, owner spec.Owner) (json.RawMessage, error) {
 	if t.Bundle.Has(spec.ID{Kind: in.Kind, Name: in.Name}) {
 		return nil, refuse(Clash, "%s is declared by the bundle of host %s; choose another name, or change the bundle and release it", ID(in.Kind, in.Name), t.Host)
 	}
+	if problems := owner.CheckSet(set); len(problems) > 0 {
+		return nil, refuse(OutOfBounds, "%s: %v", ID(in.Kind, in.Name), spec.Problems(problems))
+	}
 	return value, t.bounds(in, set)
 }
 

@@ -41,5 +41,5 @@ var PhaseMeanings = []prose.Meaning{
 	{Word: PhaseRunning, Means: "its job was asked for, or is about to be; it awaits its event", Next: "over, or failed"},
 	{Word: PhaseFailed, Means: "its job was refused or failed, or no event came in time", Next: "steady session retry-phase has it begin anew"},
 	{Word: PhaseOver, Means: "its event came, or its job was accepted or done", Next: "nothing"},
-	{Word: PhaseGone, Means: "it was taken down with its part before it was over", Next: "nothing; steady session start has a part that was stopped begin anew"},
+	{Word: PhaseGone, Means: "it was removed with its part before it was over", Next: "nothing; steady session start has a part that was stopped begin anew"},
 }

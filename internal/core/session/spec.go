@@ -81,6 +81,8 @@ type Pod struct {
 	GPU          place.GPURequest `json:"gpu,omitzero"`
 	Spread       *place.Spread    `json:"spread,omitempty"`
 	AntiAffinity []string         `json:"antiAffinity,omitempty"`
+	// Secrets are made for the pod, and named by its workloads; see SecretRef.
+	Secrets []string `json:"secrets,omitempty"`
 	// Workloads are resources of the managed layer, as a Compose fragment makes them.
 	Workloads []Workload `json:"workloads"`
 }
@@ -184,6 +186,7 @@ func Validate(name string, s *Spec, now time.Time) error {
 			p.add(path, "%v", err)
 		}
 	})
+	s.secrets(&p, name)
 	if len(p) > 0 {
 		return p
 	}

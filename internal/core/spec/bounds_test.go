@@ -319,7 +319,7 @@ func TestBoundsKnowEveryField(t *testing.T) {
 	judged := strings.Fields(`Annotation Contents DeviceRules Devices Env GPUs Limits Logging Mounts NetworkMode Networks
 		Ports PostStart PreStop Runtime Security Sysctls Namespaces
 		External Driver Options IPAMDriver IPAMOpts Ref Pull Build Load ForwardAuth Pools Apart Host TLS Ulimits`)
-	harmless := strings.Fields(`Name Title Image State ReportOnly Update Entrypoint Command NoCommand NoEntry WorkingDir User
+	harmless := strings.Fields(`Name Title Owner Image State ReportOnly Update Entrypoint Command NoCommand NoEntry WorkingDir User
 		GroupAdd Hostname Domainname Labels Init TTY StdinOpen StopSignal StopGrace Restart Health Expose Links MAC DNS DNSSearch
 		DNSOptions ExtraHosts Platform StorageOpt ShmSize DependsOn
 		Internal Attachable IPv6 Workspace Take Live Keep Path StripPath Port RedirectHTTP MaxBody HeaderWait`)

@@ -147,8 +147,13 @@ func (b *Bounds) workspaceMounts(c Checker, w *Workspace) {
 
 func (b *Bounds) secrets(c Checker, w *Workspace) {
 	check := func(c Checker, name string) {
-		if name != "" && !slices.Contains(b.Secrets, name) {
+		of, session := SecretOwner(name)
+		switch {
+		case name == "" || slices.Contains(b.Secrets, name):
+		case !session:
 			c.Addf("secret %q of the host is not allowed here: expected one of %q", name, b.Secrets)
+		case b.CheckOwner(of) != nil:
+			c.Addf("secret %q: %v", name, b.CheckOwner(of))
 		}
 	}
 	for i, e := range w.Env {

@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/steadyfleet/steady/internal/core/clock"
 )
 
 // Volume is one named volume.
@@ -16,6 +18,10 @@ type Volume struct {
 	Driver   string            `json:"driver,omitempty" doc:"by default local"`
 	Options  map[string]string `json:"options,omitempty"`
 	Labels   map[string]string `json:"labels,omitempty"`
+	// Keep is how long the data stays when the volume is no longer declared, of a session's.
+	Keep clock.Duration `json:"keep,omitempty" doc:"ms that the data stays after the session, at most 30 days; of sessions alone"`
+	// Owner is whose the data is. Agents set it in the managed layer.
+	Owner Owner `json:"owner,omitempty" doc:"set by agents"`
 }
 
 func (v *Volume) Named() *string { return &v.Name }
@@ -55,7 +61,13 @@ func (v *Volume) Check(c Checker) {
 	checkText(c.In("driver"), v.Driver, v.External)
 	checkMap(c.In("options"), v.Options)
 	checkLabels(c.In("labels"), v.Labels)
-	if v.External != "" && (v.Title != "" || v.Driver != "" || len(v.Options)+len(v.Labels) > 0) {
+	if v.Keep < 0 || v.Keep > MaxKeep {
+		c.In("keep").Addf("it would be kept for %s: expected at most %s", v.Keep, MaxKeep)
+	}
+	if v.Keep > 0 && len(v.Options) > 0 {
+		c.In("keep").Addf("a volume with options keeps no data of its own: expected one of the two")
+	}
+	if v.External != "" && (v.Keep != 0 || v.Title != "" || v.Driver != "" || len(v.Options)+len(v.Labels) > 0) {
 		c.Addf("an external volume is never made or changed: expected nothing but its name")
 	}
 }

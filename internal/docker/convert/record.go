@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -155,17 +154,4 @@ func exclusive(ds []diff.Difference, seen diff.Form) {
 			ds[i].Class, ds[i].Why = diff.Replace, "the engine does not change between CPUs and a period with a quota"
 		}
 	}
-}
-
-// SecretsOf lists the secrets that a workspace names, sorted.
-func SecretsOf(w *spec.Workspace) []string {
-	names := map[string]bool{}
-	for _, e := range w.Env {
-		names[e.Secret] = true
-	}
-	for _, c := range w.Contents {
-		names[c.Secret] = true
-	}
-	delete(names, "")
-	return slices.Sorted(maps.Keys(names))
 }

@@ -116,7 +116,7 @@ func (h *handler) hook(c *current, x spec.Hook) error {
 		return nil
 	}
 	text := strings.TrimSpace(strings.ToValidUTF8(string(out), ""))
-	for _, name := range convert.SecretsOf(&h.r.Desired.Spec.Workspace) {
+	for _, name := range h.r.Desired.Spec.Workspace.Secrets() {
 		v, err := h.m.secret(name)
 		if err != nil {
 			text = "" // nobody knows what would have to be taken out

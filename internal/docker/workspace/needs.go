@@ -179,7 +179,7 @@ func (m *Reconciler) borrowed(ctx context.Context, d *Desired, out *needs, missi
 			out.Containers[title] = c.ID
 		}
 	}
-	for _, name := range convert.SecretsOf(&d.Spec.Workspace) {
+	for _, name := range d.Spec.Workspace.Secrets() {
 		if out.Secrets == nil {
 			out.Secrets = map[string]string{}
 		}

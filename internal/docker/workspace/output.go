@@ -12,7 +12,6 @@ import (
 	"github.com/steadyfleet/steady/internal/core/prose"
 	"github.com/steadyfleet/steady/internal/core/secret"
 	"github.com/steadyfleet/steady/internal/core/spec"
-	"github.com/steadyfleet/steady/internal/docker/convert"
 	"github.com/steadyfleet/steady/internal/docker/dockerapi"
 )
 
@@ -119,7 +118,7 @@ func (m *Reconciler) redacted(d *spec.Deployment, lines []string) (text string, 
 		}
 		text += l
 	}
-	for _, name := range convert.SecretsOf(&d.Workspace) {
+	for _, name := range d.Workspace.Secrets() {
 		v, err := m.secret(name)
 		if err != nil {
 			return "", false

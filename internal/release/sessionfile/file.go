@@ -4,6 +4,7 @@ package sessionfile
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -80,6 +81,8 @@ type podDocument struct {
 	Selector     *fleet.Selector   `json:"selector"`
 	Spread       *placement.Spread `json:"spread"`
 	AntiAffinity []string          `json:"antiAffinity"`
+	Secrets      []string          `json:"secrets"`
+	Volumes      []volumeDocument  `json:"volumes"`
 }
 
 type gpuDocument struct {
@@ -259,7 +262,13 @@ func (r *reader) duration(text string, path []string) time.Duration {
 	if text == "" {
 		return 0
 	}
-	d, err := time.ParseDuration(strings.TrimSpace(text))
+	text = strings.TrimSpace(text)
+	d, err := time.ParseDuration(text)
+	if days, whole := strings.CutSuffix(text, "d"); whole {
+		var n uint64
+		n, err = strconv.ParseUint(days, 10, 16)
+		d = time.Duration(n) * 24 * time.Hour
+	}
 	if err != nil || d < 0 {
 		r.addf(path, "%q is no span of time: expected one such as 90m or 1h30m", text)
 	}

@@ -18,11 +18,12 @@ import (
 )
 
 func (r *reader) pod(part string, in *podDocument, path []string) session.Pod {
-	out := session.Pod{Name: in.Name, Arch: in.Arch, Spread: in.Spread, AntiAffinity: in.AntiAffinity}
+	out := session.Pod{Name: in.Name, Arch: in.Arch, Spread: in.Spread, AntiAffinity: in.AntiAffinity, Secrets: in.Secrets}
 	if in.Selector != nil {
 		out.Selector = *in.Selector
 	}
 	limits, gpus := r.compose(part, in, &out, path)
+	r.volumes(part, in, &out, path)
 	if gpus > 0 {
 		out.GPU = placement.GPURequest{Count: gpus, Vendor: session.NVIDIA}
 	}

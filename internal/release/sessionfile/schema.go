@@ -55,7 +55,7 @@ const parts = `
 const defs = `
   "$defs": {
     "time": {"type": "string", "description": "a time such as 2026-03-01T09:00:00Z, or such as in 90m"},
-    "span": {"type": "string", "description": "a span of time such as 90m"},
+    "span": {"type": "string", "description": "a span of time such as 90m or 7d"},
     "size": {"type": "string", "description": "a size such as 512m or 2g"},
     "name": {"type": "string", "description": "a name"},
     "names": {"type": "array", "items": {"$ref": "#/$defs/name"}},
@@ -101,7 +101,12 @@ const defs = `
           }
         },
         "spread": {"type": "object", "additionalProperties": false, "properties": {"tags": {"$ref": "#/$defs/names"}}},
-        "antiAffinity": {"$ref": "#/$defs/names"}
+        "antiAffinity": {"$ref": "#/$defs/names"},
+        "secrets": {"$ref": "#/$defs/names"},
+        "volumes": {"type": "array", "items": {
+          "type": "object", "additionalProperties": false, "required": ["name", "keep"],
+          "properties": {"name": {"$ref": "#/$defs/name"}, "keep": {"$ref": "#/$defs/span"}}
+        }}
       }
     },
     "parameter": {
