@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"github.com/steadyfleet/steady/internal/agent/hosting"
 	"github.com/steadyfleet/steady/internal/api"
 	"github.com/steadyfleet/steady/internal/api/operator"
+	"github.com/steadyfleet/steady/internal/control"
 	corehost "github.com/steadyfleet/steady/internal/core/host"
 	"github.com/steadyfleet/steady/internal/docker/dockertest"
 	"github.com/steadyfleet/steady/internal/testkit"
@@ -23,15 +25,18 @@ type lease struct {
 	server   *api.Server
 	operator *operator.Client
 	host     *box
+	dir      string // of the server
+	logged   *tap   // by the server and the agent
 }
 
 func newLease(t *testing.T, fleet string) *lease {
-	l := &lease{engine: dockertest.Engine(t), router: testkit.FreeAddr(t)}
+	l := &lease{engine: dockertest.Engine(t), router: testkit.FreeAddr(t), dir: filepath.Join(t.TempDir(), "server"), logged: &tap{}}
+	log := slog.New(slog.NewMultiHandler(loud().Handler(), slog.NewJSONHandler(l.logged, &slog.HandlerOptions{Level: slog.LevelDebug})))
 	l.engine.Busybox(t)
 	l.prefix = l.engine.Namespace(t).Prefix
 	e := newEstate(t)
 	ctx, stop := context.WithCancel(context.Background())
-	server, err := api.Start(ctx, api.Options{DataDir: filepath.Join(t.TempDir(), "server"), Root: e.roots[0], Listen: "127.0.0.1:0"})
+	server, err := api.Start(ctx, api.Options{DataDir: l.dir, Root: e.roots[0], Listen: "127.0.0.1:0", Control: control.Config{Log: log}})
 	if err != nil {
 		stop()
 		t.Fatal(err)
@@ -44,7 +49,7 @@ func newLease(t *testing.T, fleet string) *lease {
 	packed := e.release("v1", declare{"fleet.yaml": fleet, "bundles/web/bundle.yaml": "files:\n  - {path: etc/web, content: \"1\\n\"}\n"}).packed()
 	testkit.Value(server.Control().PushRelease(ctx, packed, "test"))(t)
 	testkit.Must(t, packed.Close())
-	l.host = &box{t: t, name: "web-1", clock: newWallClock(), state: filepath.Join(t.TempDir(), "state"), root: t.TempDir(), log: loud(),
+	l.host = &box{t: t, name: "web-1", clock: newWallClock(), state: filepath.Join(t.TempDir(), "state"), root: t.TempDir(), log: log,
 		hosting: hosting.Config{Engine: l.engine.Socket(), Prefix: l.prefix, HTTP: []string{l.router}}}
 	l.host.enrol(e.token("web-1", server.URL(), server.ServerCA()))
 	l.host.start()

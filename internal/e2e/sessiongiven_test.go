@@ -1,0 +1,131 @@
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/client"
+
+	"github.com/steadyfleet/steady/internal/api/operator"
+	placement "github.com/steadyfleet/steady/internal/core/place"
+	"github.com/steadyfleet/steady/internal/core/session"
+	"github.com/steadyfleet/steady/internal/testkit"
+	"github.com/steadyfleet/steady/reconcile/engine"
+)
+
+// givenPod is a pod with a secret as a variable and a file, which its container writes into its volumes.
+func givenPod() session.Pod {
+	raw := func(s string) json.RawMessage { return json.RawMessage(s) }
+	return session.Pod{Name: "web", Secrets: []string{"password"}, Resources: placement.Resources{MilliCPU: 100, Memory: 16 << 20}, Workloads: []session.Workload{
+		{Kind: "image", Name: "lab-web", Spec: raw(`{"ref":"steady.test/busybox:1","pull":{"policy":"never"}}`)},
+		{Kind: "volume", Name: "lab-gone", Spec: raw(`{}`)},
+		{Kind: "volume", Name: "lab-kept", Spec: raw(`{"keep":3600000}`)},
+		{Kind: "workspace", Name: "lab-web", Spec: raw(`{"image":"lab-web","command":["sh","-c","echo here >> /gone/x; echo here >> /kept/x; echo $PASSWORD; cat /run/secrets/password; exec sleep 100000"],
+			"env":[{"name":"PASSWORD","secret":"password"}],"contents":[{"target":"/run/secrets/password","secret":"password"}],
+			"mounts":[{"type":"volume","source":"lab-gone","target":"/gone"},{"type":"volume","source":"lab-kept","target":"/kept"}],
+			"limits":{"nanoCPUs":100000000,"memory":16777216}}`)},
+	}}
+}
+
+// running is the one container of the host once it runs.
+func (l *lease) running(t *testing.T) (c container.InspectResponse) {
+	t.Helper()
+	testkit.Eventually(t, "the container runs", func() bool {
+		names := l.containers(t)
+		if len(names) != 1 {
+			return false
+		}
+		got, err := l.engine.Client().ContainerInspect(t.Context(), names[0], client.ContainerInspectOptions{})
+		c = got.Container
+		return err == nil && c.State.Running
+	})
+	return c
+}
+
+// TestSessionSecretsAndVolumesOnARealEngine: a pod's secret is shown once and is in its container as a variable and a
+// file; nothing that the server or the agent writes, logs or answers otherwise has it; the host forgets it at the end.
+func TestSessionSecretsAndVolumesOnARealEngine(t *testing.T) {
+	t.Parallel()
+	l := newLease(t, sessionFleet)
+	now := time.Now().UTC()
+	made := testkit.Value(l.operator.CreateSession(t.Context(), "lab", operator.NewSession{
+		Timeslot: session.Timeslot{ProvisionAt: now, Start: now, End: now.Add(time.Hour), CleanupDeadline: now.Add(2 * time.Hour)},
+		Parts:    []session.Part{{Name: "shop", Pods: []session.Pod{givenPod()}}},
+	}))(t)
+	if len(made.Secrets) != 1 || made.Secrets[0].Pod != "shop/web" || made.Secrets[0].Name != "password" || len(made.Secrets[0].Value) < 32 {
+		t.Fatalf("the answer has %d secrets", len(made.Secrets))
+	}
+	value := made.Secrets[0].Value
+	testkit.Eventually(t, "the pod runs", func() bool {
+		st := testkit.Value(l.operator.Session(t.Context(), "lab"))(t)
+		return st.Parts[0].Pods[0].Phase == string(engine.Converged)
+	})
+	c := l.running(t)
+	if env := strings.Join(c.Config.Env, "\n"); !strings.Contains(env, "PASSWORD="+value) {
+		t.Error("the variable is not the value that was shown")
+	}
+	for _, m := range c.Mounts {
+		if m.Destination == "/run/secrets/password" && string(testkit.Value(os.ReadFile(m.Source))(t)) != value {
+			t.Error("the file is not the value that was shown")
+		}
+	}
+	secrets := filepath.Join(l.host.state, "session-secrets")
+	files := testkit.Value(os.ReadDir(secrets))(t)
+	if len(files) != 1 || testkit.Value(files[0].Info())(t).Mode().Perm() != 0o600 || testkit.Value(os.Stat(secrets))(t).Mode().Perm() != 0o700 {
+		t.Errorf("the host keeps %v", files)
+	}
+	l.host.stop()
+	l.host.start() // it goes on with what it has
+	testkit.Must(t, l.operator.StopSession(t.Context(), "lab"))
+	testkit.Eventually(t, "it is retired", func() bool {
+		return testkit.Value(l.operator.Session(t.Context(), "lab"))(t).State == session.Retired
+	})
+	testkit.Eventually(t, "the host forgets the secret", func() bool { return len(testkit.Value(os.ReadDir(secrets))(t)) == 0 })
+	l.staysOut(t, value)
+}
+
+// staysOut looks for a value in all that the server and the agent wrote, said and logged.
+func (l *lease) staysOut(t *testing.T, value string) {
+	t.Helper()
+	places := map[string][]byte{"a log": l.logged.all()}
+	for name, ask := range map[string]func() (any, error){
+		"the session":  func() (any, error) { return l.operator.Session(t.Context(), "lab") },
+		"the sessions": func() (any, error) { return l.operator.Sessions(t.Context()) },
+		"the token":    func() (any, error) { return l.operator.SessionEvents(t.Context(), "lab") },
+		"the events":   func() (any, error) { return l.operator.Events(t.Context(), operator.EventQuery{Limit: 100}) },
+		"the host":     func() (any, error) { return l.operator.Host(t.Context(), "web-1") },
+	} {
+		answer, err := ask()
+		testkit.Must(t, err)
+		places[name] = testkit.Value(json.Marshal(answer))(t)
+	}
+	for _, dir := range []string{l.dir, l.host.state} {
+		testkit.Must(t, filepath.WalkDir(dir, func(path string, f fs.DirEntry, err error) error {
+			if err == nil && f.Type().IsRegular() {
+				places[path] = testkit.Value(os.ReadFile(path))(t)
+			}
+			return err
+		}))
+	}
+	searched := 0
+	for place, text := range places {
+		searched += len(text)
+		for form, how := range needles(value) {
+			if bytes.Contains(text, []byte(form)) {
+				t.Errorf("%s holds the secret %s", place, how)
+			}
+		}
+	}
+	if searched < 1<<16 || !bytes.Contains(places["the events"], []byte("session/lab/")) {
+		t.Errorf("only %d bytes were searched", searched)
+	}
+	fmt.Fprintln(t.Output(), searched, "bytes in", len(places), "places were searched")
+}
