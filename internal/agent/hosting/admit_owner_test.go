@@ -150,3 +150,46 @@ func TestS54OthersCostOperatorsNothing(t *testing.T) {
 		t.Fatal("nothing of others was refused: the draws show nothing")
 	}
 }
+
+// Sessions name secrets of their own alone, whatever the bounds leave to operators, and operators none of a session.
+// The owner of a volume is what the entry says, not its spec.
+func TestAdmitTakesSecretsOfTheSessionAlone(t *testing.T) {
+	lab := spec.SessionOwner("lab")
+	naming := func(secret string) wire.ManagedEntry {
+		return entry("workspace", "w", `{"image":"tool","env":[{"name":"A","secret":"`+secret+`"}]}`)
+	}
+	for name, c := range map[string]struct {
+		entry wire.ManagedEntry
+		words string // empty: it is taken
+	}{
+		"its own":             {owned(naming("session/lab/1/p/q/password"), lab), ""},
+		"another session's":   {owned(naming("session/other/1/p/q/password"), lab), "is not of session lab"},
+		"the host's":          {owned(naming("db"), lab), `secret "db" is not of session lab`},
+		"operators, host's":   {naming("db"), ""},
+		"operators, other":    {naming("unnamed"), "is not allowed here"},
+		"operators, session":  {naming("session/lab/1/p/q/password"), "is of session lab"},
+		"operators, kept":     {entry("volume", "w", `{"keep":1000}`), "keep is for volumes of sessions"},
+		"a session, kept":     {owned(entry("volume", "w", `{"keep":1000}`), lab), ""},
+		"a session, too long": {owned(entry("volume", "w", `{"keep":2592000001}`), lab), "expected at most"},
+	} {
+		got := hosting.Admit(hosting.AdmitInput{Doc: wire.Managed{Entries: []wire.ManagedEntry{c.entry, entry("image", "tool", image)}},
+			Delegation: delegating(spec.Bounds{Images: []string{"*"}, Secrets: []string{"db"}, Owners: []string{"session"}})})
+		words := ""
+		for _, r := range got.Refused {
+			words += r.Message
+		}
+		if (c.words == "") != (words == "") || !strings.Contains(words, c.words) {
+			t.Errorf("%s: %q", name, words)
+		}
+	}
+	got := hosting.Admit(hosting.AdmitInput{Doc: wire.Managed{Entries: []wire.ManagedEntry{
+		entry("volume", "a", `{"owner":"session/lab"}`), owned(entry("volume", "b", `{"owner":"session/other"}`), lab)}},
+		Delegation: delegating(spec.Bounds{Owners: []string{"session"}})})
+	if v := got.Layer.Set.Volumes; len(v) != 2 || v[0].Owner != spec.Operators || v[1].Owner != lab {
+		t.Errorf("%+v", got)
+	}
+	none := hosting.Admit(hosting.AdmitInput{Doc: wire.Managed{Entries: []wire.ManagedEntry{owned(naming("session/lab/1/p/q/password"), lab)}}, Delegation: delegating(spec.Bounds{})})
+	if len(none.Layer.Set.Workspaces) != 0 {
+		t.Errorf("%+v", none)
+	}
+}
