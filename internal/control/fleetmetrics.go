@@ -47,6 +47,7 @@ var fleetGauges = []struct {
 	{"node_legs", "Parts of objects that nodes are to have, by how far they are pushed.", []string{"status"}},
 	{"node_episodes", "Differences between nodes and the server that are open, by kind.", []string{"kind"}},
 	{"node_episode_age_seconds", "Age of the oldest open difference of a kind; absent without one.", []string{"kind"}},
+	{"session_volumes_kept", "Volumes of sessions that are over which hosts that are there keep for a time.", nil},
 	{"safe_mode", "1 while nothing is granted because hosts know more than the log.", nil},
 	{"set_back", "1 while everything is refused because the log lacks what was acknowledged.", nil},
 	{"ready", "1 while the server can take in and grant, as /readyz says.", nil},
@@ -112,6 +113,9 @@ func (m *fleetMetrics) Collect(ch chan<- prometheus.Metric) {
 		g.put("node_episode_age_seconds", seconds(now.Sub(f.nodes.Oldest[kind])), kind)
 	}
 	m.expiries(g, now)
+	kept := 0
+	m.c.hosts.eachSample(func(_ string, s *Sample) { kept += s.Bin.Count })
+	g.set("session_volumes_kept", kept)
 }
 
 func seconds(d clock.Duration) float64 { return d.Std().Seconds() }

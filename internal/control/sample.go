@@ -23,6 +23,7 @@ type Sample struct {
 	// Metrics is nil when the host sent none, or too many hosts sent much.
 	Metrics json.RawMessage
 	Sums    Sums
+	Bin     wire.Bin
 }
 
 // Sums are the numbers of a sample that are added up over the fleet.
@@ -49,6 +50,9 @@ const (
 // keep keeps a heartbeat's sample in place of the one before.
 func (d *directory) keep(h *contact, m *wire.Heartbeat, now clock.Instant) {
 	s := &Sample{At: now, AgentVersion: prose.Line(truncated(m.AgentVersion)), Server: prose.Line(truncated(m.Server)), Resolved: m.Resolved, Uptime: m.Uptime, Pending: max(m.Pending, 0), Runtimes: firstFew(m.Runtimes), Capabilities: firstFew(m.Capabilities)}
+	if m.Bin != nil {
+		s.Bin = binOf(m.Bin)
+	}
 	if m.Engine != nil {
 		e := *m.Engine
 		for _, p := range []*string{&e.Name, &e.Version, &e.API, &e.OS, &e.Arch, &e.Kernel, &e.Storage} {

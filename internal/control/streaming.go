@@ -45,7 +45,7 @@ func (c *Control) OpenStream(ctx context.Context, host string, kind wire.StreamK
 		return nil, err
 	}
 	r := wire.StreamRequest{ID: newID(), Kind: kind, Resource: resource, Actor: actor, Args: args}
-	if kind == wire.StreamExec || kind == wire.StreamPrune {
+	if kind == wire.StreamExec || kind == wire.StreamPrune || kind == wire.StreamDiscard {
 		err := c.submit(ctx, c.urgent, recorded(host, event.StreamOpened{Stream: r.ID, Kind: string(kind), Resource: resource, Argv: args.Argv,
 			User: args.User, TTY: args.TTY, Actor: actor}))
 		if err != nil {
@@ -80,6 +80,8 @@ func (c *Control) mayStream(t *managed.Target, kind wire.StreamKind, resource st
 		err = t.Allows(fleet.AllowExec)
 	case wire.StreamOrphans, wire.StreamPrune:
 		err = t.Allows(fleet.AllowPrune)
+	case wire.StreamDiscard:
+		err = t.TakesSessions()
 	case wire.StreamPlan:
 		if len(args.Spec) == 0 {
 			err = t.Manages(of)

@@ -71,6 +71,10 @@ type Options struct {
 	Key []byte
 	// AllowVolumeDelete reports whether the signed declaration lets volumes go.
 	AllowVolumeDelete func() bool
+	// AllowSessions reports whether it lets sessions in, whose volumes go with them.
+	AllowSessions func() bool
+	// Wall is the wall clock, as far as it is trusted.
+	Wall func() clock.Instant
 	Resync            clock.Duration // full look without events
 	Log               *slog.Logger
 	Now               func() time.Time
@@ -122,13 +126,18 @@ func New(l *reconcile.Controller, o Options) (*Host, error) {
 		Starts: h.starts, Upstreams: h.upstreams(), Declared: h.declared(spec.KindWorkspace), Dir: filepath.Join(o.Dir, "mounts"), Halted: h.disabled.Load, Snapshotting: h.isCapturing, GPUs: h.missingGPUs,
 		Replacing: func(title string) bool { return h.networks.Replacing(title) }, Digest: secret.Keyed(o.Key), Log: o.Log, Now: o.Now,
 	})
-	return h, h.register(images)
+	bin, err := storage.OpenBin(filepath.Join(o.Dir, "bin.json"))
+	if err != nil {
+		return nil, err
+	}
+	return h, h.register(images, bin)
 }
 
-func (h *Host) register(images *image.File) error {
+func (h *Host) register(images *image.File, bin *storage.Bin) error {
 	o, l := h.o, h.loop
 	h.networks = network.New(network.Options{Engine: o.Engine, Owner: o.Owner, Digest: secret.Keyed(o.Key), Declared: h.declared(spec.KindNetwork)})
-	h.volumes = storage.NewVolumes(storage.VolumeOptions{Engine: o.Engine, Owner: o.Owner, Digest: secret.Keyed(o.Key), AllowDelete: o.AllowVolumeDelete, Declared: h.declared(spec.KindVolume)})
+	h.volumes = storage.NewVolumes(storage.VolumeOptions{Engine: o.Engine, Owner: o.Owner, Digest: secret.Keyed(o.Key), AllowDelete: o.AllowVolumeDelete,
+		AllowSessions: o.AllowSessions, Bin: bin, Wall: o.Wall, Declared: h.declared(spec.KindVolume)})
 	h.snapshots = storage.NewSnapshots(storage.SnapshotOptions{
 		Engine: o.Engine, Owner: o.Owner, Ledger: images, Running: h.running, Deployed: h.deployed, Secrets: h.secretsOf, Snapshotting: h.setCapturing,
 		Space: h.guard, Now: o.Now,
@@ -187,6 +196,7 @@ const (
 	collectEvery = 10 * time.Minute
 	collectGrace = 3 * time.Minute
 	guardEvery   = 30 * time.Second
+	binEvery     = 30 * time.Second
 )
 
 // Run watches the engine's events and collects garbage until ctx ends.
@@ -199,6 +209,7 @@ func (h *Host) Run(ctx context.Context) error {
 		return nil
 	})
 	g.Go(func() error { return h.every(ctx, collectEvery, func() error { return h.collect(ctx, collectGrace) }) })
+	g.Go(func() error { return h.every(ctx, binEvery, func() error { return h.volumes.Empty(ctx) }) })
 	g.Go(func() error {
 		return h.every(ctx, guardEvery, func() error {
 			_, err := h.guard.Relieve(ctx)

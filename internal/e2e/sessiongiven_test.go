@@ -82,6 +82,17 @@ func TestSessionSecretsAndVolumesOnARealEngine(t *testing.T) {
 	if len(files) != 1 || testkit.Value(files[0].Info())(t).Mode().Perm() != 0o600 || testkit.Value(os.Stat(secrets))(t).Mode().Perm() != 0o700 {
 		t.Errorf("the host keeps %v", files)
 	}
+	gone, kept := l.volume(t, c, "/gone"), l.volume(t, c, "/kept")
+	testkit.Must(t, l.operator.SetSessionPart(t.Context(), "lab", "shop", true))
+	testkit.Eventually(t, "a part that is stopped leaves one volume", func() bool {
+		return !l.engineHas(t, gone) && l.engineHas(t, kept) && len(testkit.Value(l.operator.Bin(t.Context()))(t).Volumes) == 1
+	})
+	testkit.Must(t, l.operator.SetSessionPart(t.Context(), "lab", "shop", false))
+	l.running(t)
+	testkit.Eventually(t, "the one that was kept is used again, and out of the bin", func() bool {
+		text, err := os.ReadFile(filepath.Join(l.mountpoint(t, kept), "x"))
+		return err == nil && string(text) == "here\nhere\n" && len(testkit.Value(l.operator.Bin(t.Context()))(t).Volumes) == 0
+	})
 	l.host.stop()
 	l.host.start() // it goes on with what it has
 	testkit.Must(t, l.operator.StopSession(t.Context(), "lab"))
@@ -90,6 +101,61 @@ func TestSessionSecretsAndVolumesOnARealEngine(t *testing.T) {
 	})
 	testkit.Eventually(t, "the host forgets the secret", func() bool { return len(testkit.Value(os.ReadDir(secrets))(t)) == 0 })
 	l.staysOut(t, value)
+	l.keepsUntil(t, gone, kept)
+}
+
+// keepsUntil checks the bin of a host after a session: its one volume stays over a restart of the agent, cut off too,
+// until it is time, or an operator removes it.
+func (l *lease) keepsUntil(t *testing.T, gone, kept string) {
+	t.Helper()
+	if l.engineHas(t, gone) || !l.engineHas(t, kept) {
+		t.Fatalf("after the session %s is there: %v, and %s: %v", gone, l.engineHas(t, gone), kept, l.engineHas(t, kept))
+	}
+	var bin operator.Bin
+	testkit.Eventually(t, "the bin is listed", func() bool {
+		bin = testkit.Value(l.operator.Bin(t.Context()))(t)
+		return len(bin.Volumes) == 1
+	})
+	v := bin.Volumes[0]
+	if v.Host != "web-1" || v.Session != "lab" || v.Pod != "lab/shop/web" || v.Volume != "lab-kept" || l.prefix+v.ID != kept || v.Until.Sub(v.Since) != time.Hour {
+		t.Errorf("the bin has %+v", v)
+	}
+	if err := l.operator.DiscardVolume(t.Context(), "web-1", "other"); err == nil || !strings.Contains(err.Error(), "steady session bin lists it") {
+		t.Errorf("one that is not in the bin: %v", err)
+	}
+	testkit.Must(t, l.operator.DiscardVolume(t.Context(), "web-1", v.ID))
+	if l.engineHas(t, kept) {
+		t.Error("it is there after it was discarded")
+	}
+	testkit.Eventually(t, "the bin is empty", func() bool { return len(testkit.Value(l.operator.Bin(t.Context()))(t).Volumes) == 0 })
+}
+
+// volume is the name on the engine of what a container has at a path.
+func (l *lease) volume(t *testing.T, c container.InspectResponse, at string) string {
+	t.Helper()
+	for _, m := range c.Mounts {
+		if m.Destination == at && m.Name != "" {
+			return m.Name
+		}
+	}
+	t.Fatalf("%s is no volume: %+v", at, c.Mounts)
+	return ""
+}
+
+func (l *lease) mountpoint(t *testing.T, volume string) string {
+	t.Helper()
+	return testkit.Value(l.engine.Client().VolumeInspect(t.Context(), volume, client.VolumeInspectOptions{}))(t).Volume.Mountpoint
+}
+
+func (l *lease) engineHas(t *testing.T, volume string) bool {
+	t.Helper()
+	all := testkit.Value(l.engine.Client().VolumeList(t.Context(), client.VolumeListOptions{}))(t)
+	for _, v := range all.Items {
+		if v.Name == volume {
+			return true
+		}
+	}
+	return false
 }
 
 // staysOut looks for a value in all that the server and the agent wrote, said and logged.

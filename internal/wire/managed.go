@@ -66,6 +66,8 @@ const (
 	// StreamPrune removes it, but for volumes. The resource is "host/NAME".
 	StreamOrphans StreamKind = "orphans"
 	StreamPrune   StreamKind = "prune"
+	// StreamDiscard removes a kept volume of a session that is over; the resource is "volume/ID".
+	StreamDiscard StreamKind = "discard"
 )
 
 // StreamRequest asks an agent to open a stream.

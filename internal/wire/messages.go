@@ -203,11 +203,32 @@ type Heartbeat struct {
 	// Runtimes lists the container runtimes that the engine can use.
 	Runtimes []string `json:"runtimes,omitempty"`
 	Engine   *Engine  `json:"engine,omitempty"`
+	// Bin counts the volumes that are kept of sessions that are over, and has the MaxBinned that go first.
+	Bin *Bin `json:"bin,omitempty"`
 	// Capabilities names what this agent can do beyond its version.
 	Capabilities []string `json:"capabilities,omitempty"`
 	// Metrics is the newest sample, at most MaxMetrics bytes, as the agent's
 	// collector wrote it.
 	Metrics json.RawMessage `json:"metrics,omitempty"`
+}
+
+// MaxBinned is how many volumes a heartbeat lists.
+const MaxBinned = 100
+
+// Bin is the volumes that a host keeps of sessions that are over.
+type Bin struct {
+	Count   int      `json:"count"`
+	Volumes []Binned `json:"volumes"`
+}
+
+// Binned is one of them.
+type Binned struct {
+	ID      string        `json:"id"` // to discard it
+	Volume  string        `json:"volume"`
+	Session string        `json:"session"`
+	Pod     string        `json:"pod"` // SESSION/PART/POD
+	Since   clock.Instant `json:"since"`
+	Until   clock.Instant `json:"until"` // it goes then
 }
 
 // Engine is the container engine of a host; Problem says why it is not usable.

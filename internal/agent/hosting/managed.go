@@ -261,6 +261,6 @@ func (h *Hosting) Fill(ctx context.Context, b *wire.Heartbeat) error {
 	ctx, cancel := context.WithTimeout(ctx, aboutFor)
 	defer cancel()
 	b.Engine, b.Runtimes = h.about(ctx)
-	b.Capabilities = h.capabilities()
+	b.Capabilities, b.Bin = h.capabilities(), h.bin()
 	return h.measure(ctx, b)
 }

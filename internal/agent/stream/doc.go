@@ -62,6 +62,8 @@ type Backend interface {
 	// Prune removes what carries the host's labels and nobody declares, or only
 	// lists it; each is a line.
 	Prune(ctx context.Context, dry bool, w io.Writer) error
+	// Discard removes a kept volume of a session that is over, by its ID.
+	Discard(ctx context.Context, id string) error
 	// Plan says what setting a resource would do, or removing it when spec is empty.
 	Plan(ctx context.Context, kind, name string, spec json.RawMessage) (wire.PlanAnswer, error)
 }

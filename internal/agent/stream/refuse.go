@@ -26,6 +26,8 @@ func Check(r wire.StreamRequest, d *fleet.Delegation) error {
 		err = cmp.Or(d.RequireAllowance("", fleet.AllowExec), is(r, kind, spec.KindWorkspace), command(r.Args))
 	case wire.StreamOrphans, wire.StreamPrune:
 		err = cmp.Or(d.RequireAllowance("", fleet.AllowPrune), is(r, kind, "host"))
+	case wire.StreamDiscard:
+		err = cmp.Or(is(r, kind, spec.KindVolume), takesSessions(d))
 	case wire.StreamPlan:
 		if !d.Manages(kind) && !d.Allows(fleet.AllowLogs) {
 			err = d.RequireKind("", kind)
@@ -46,6 +48,14 @@ func Check(r wire.StreamRequest, d *fleet.Delegation) error {
 		return fmt.Errorf("%w: %w", ErrRefused, err)
 	}
 	return nil
+}
+
+// takesSessions refuses what is of sessions where the declaration lets none in.
+func takesSessions(d *fleet.Delegation) error {
+	if d == nil {
+		return errors.New("the declaration of this host leaves nothing to the server")
+	}
+	return d.Bounds.CheckOwner(spec.SessionOwner("any"))
 }
 
 func is(r wire.StreamRequest, kind, want string) error {

@@ -279,6 +279,8 @@ func (s *session) run(b Backend) (exit wire.Exit, err error) {
 		return exit, err
 	case wire.StreamOrphans, wire.StreamPrune:
 		return exit, b.Prune(s.work, s.r.Kind == wire.StreamOrphans, stdout)
+	case wire.StreamDiscard:
+		return exit, b.Discard(s.work, name)
 	case wire.StreamExec:
 		streams := ExecStreams{Stdout: stdout, Stderr: stderr, Resize: s.resize}
 		if a.Stdin {

@@ -142,6 +142,8 @@ type backend struct {
 	prune  func(ctx context.Context, dry bool, w io.Writer) error
 }
 
+func (b backend) Discard(context.Context, string) error { return nil }
+
 func (b backend) Prune(ctx context.Context, dry bool, w io.Writer) error { return b.prune(ctx, dry, w) }
 
 func (b backend) Logs(ctx context.Context, name string, o stream.LogsOptions, stdout, stderr io.Writer) error {

@@ -111,6 +111,7 @@ func New(c *control.Control, serverCA []byte, log *slog.Logger) *Handler {
 	h.forecasting()
 	h.nodes()
 	h.sessions()
+	h.bin()
 	h.raw("push-release", http.MethodPost, operator.RoutePush, "Push a packed release (tar)", releasing, h.push)
 	h.raw("newest-release", http.MethodGet, operator.RouteNewest, "The newest accepted release with all of its files, packed (tar)", releasing, h.newest)
 	h.raw("hook-release", http.MethodPost, operator.RouteHook, "Look at the sources of releases now; signed as GitHub, Gitea and Forgejo sign webhooks", signed, h.hook)

@@ -28,7 +28,7 @@ func Sessions(e *command.Env) *cobra.Command {
 	a := sessions{e}
 	return command.Group(command.GroupWatch, "session", "Sessions: containers on hosts of the fleet for a time, and gone after it",
 		"  steady session preview -f lab.yaml\n  steady session create -f lab.yaml\n  steady session watch lab",
-		a.create(), a.preview(), a.list(), a.show(), a.watch(), a.start(), a.stop(), a.cancel(), a.extend(), a.retryPhase(), a.reconcile(), a.token(), a.calendar(), a.template(), a.quota())
+		a.create(), a.preview(), a.list(), a.show(), a.watch(), a.start(), a.stop(), a.cancel(), a.extend(), a.retryPhase(), a.reconcile(), a.token(), a.calendar(), a.template(), a.quota(), a.bin(), a.discard())
 }
 
 // names completes the first argument with the names of sessions, and the second with what of one more lists.

@@ -124,6 +124,21 @@ func (t *Target) Allows(what string) error {
 	return nil
 }
 
+// TakesSessions refuses what is of sessions where the host lets none in.
+func (t *Target) TakesSessions() error {
+	if !t.Declared {
+		return refuse(UnknownHost, "host %s is not declared in the newest release", t.Host)
+	}
+	b := spec.Bounds{}
+	if t.Delegation != nil {
+		b = t.Delegation.Bounds
+	}
+	if err := b.CheckOwner(spec.SessionOwner("any")); err != nil {
+		return refuse(NotDelegated, "host %s takes no sessions: expected \"owners: [session]\" in hosts.%s.bounds of fleet.yaml, without requireSigned", t.Host, t.Host)
+	}
+	return nil
+}
+
 // Check reads a resource that is to be set for an owner and refuses what the host would
 // refuse: it decides nothing. The spec comes back in canonical form.
 func Check(t *Target, in Input, owner spec.Owner) (json.RawMessage, error) {

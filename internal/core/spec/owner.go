@@ -44,6 +44,12 @@ func (o Owner) String() string {
 	return kind + " " + name
 }
 
+// Name is that of what the owner is; empty for operators.
+func (o Owner) Name() string {
+	_, name := o.split()
+	return name
+}
+
 // Show is the command that shows what the owner is, for an owner that is none of the operators.
 func (o Owner) Show() string {
 	kind, name := o.split()

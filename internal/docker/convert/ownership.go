@@ -18,6 +18,8 @@ const (
 	LabelOwner = Prefix + "owner" // fleet/host
 	LabelKind  = Prefix + "kind"
 	LabelName  = Prefix + "name" // in the declaration
+	// LabelSession is the owner, such as session/lab, that a volume was made for.
+	LabelSession = Prefix + "session"
 	// LabelReplica tells one container of a workspace from the next.
 	LabelReplica = Prefix + "replica"
 	// LabelReplaces is the id of the container that this one is made to replace.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/moby/moby/api/types/volume"
 
+	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/diff"
 	"github.com/steadyfleet/steady/internal/core/spec"
 	"github.com/steadyfleet/steady/internal/docker/convert"
@@ -57,8 +58,13 @@ type VolumeObserved struct {
 	// Differences are those to the declaration, of a volume of this host.
 	Differences []diff.Difference
 	Users       []string // containers that mount it, when it is to go
-	// AllowDelete means that the signed declaration lets volumes go.
+	// AllowDelete means that the signed declaration lets volumes, or this one of a session, go.
 	AllowDelete bool
+	// Session means that it was made for the session that owns it. Binned is until when it is in
+	// the bin, and Former are volumes of earlier sessions of that name.
+	Session bool
+	Binned  clock.Instant
+	Former  []string
 }
 
 // Observe reads the volume, and who uses it when it is to go.
@@ -75,6 +81,11 @@ func (m *Volumes) Observe(ctx context.Context, r engine.Resource[DesiredVolume])
 	o.Exists, o.Driver, o.Owned = true, v.Driver, m.owns(&v, n.Name)
 	if o.Owned && !r.Delete {
 		o.Differences = m.compare(&n, &v)
+	}
+	if o.Owned {
+		if err := m.observeSession(ctx, &r, &v, &o); err != nil {
+			return o, dockerapi.ErrorOf(ctx, err)
+		}
 	}
 	if r.Delete && o.Owned && o.AllowDelete {
 		o.Users, err = m.users(ctx, o.Title)
@@ -133,7 +144,12 @@ func (m *Volumes) Decide(v engine.View[DesiredVolume, VolumeObserved]) engine.De
 	case !o.Owned:
 		return wait(CodeNameInUse, "the name %s belongs to a volume that is not this host's: declare it external, or give the declared one another title", o.Title)
 	}
-	if len(o.Differences) == 0 {
+	switch {
+	case o.Binned != 0:
+		return engine.Do(Reclaim{}, engine.NewReason(CodeWanted, "the session has volume "+o.Title+" again"))
+	case len(o.Former) > 0:
+		return engine.Do(RetireFormer{o.Former}, engine.NewReason(CodeFormer, "an earlier session of this name left "+strings.Join(o.Former, ", ")))
+	case len(o.Differences) == 0:
 		return converged
 	}
 	if labelsOnly(o.Differences) {
@@ -147,6 +163,10 @@ func retire(o VolumeObserved, n *spec.Volume, wait func(engine.Code, string, ...
 	switch {
 	case n.External != "" || !o.Exists || !o.Owned:
 		return engine.IsConverged(engine.Reason{})
+	case o.Session && n.Keep > 0 && o.Binned == 0:
+		return engine.Do(Keep{}, engine.NewReason(CodeKeeping, fmt.Sprintf("volume %s is kept for %s", o.Title, n.Keep)))
+	case o.Session && n.Keep > 0:
+		return engine.IsConverged(engine.NewReason(CodeBinned, "volume "+o.Title+" stays with its data until "+o.Binned.String()+"; steady session bin lists it"))
 	case !o.AllowDelete:
 		return engine.IsConverged(engine.NewReason(CodeKept, "volume "+o.Title+" stays with its data: allowVolumeDelete would remove it"))
 	case len(o.Users) > 0:
@@ -181,7 +201,15 @@ func labelsOnly(ds []diff.Difference) bool {
 func (m *Volumes) Act(ctx context.Context, r engine.Resource[DesiredVolume], a engine.Action) error {
 	n := r.Desired.Spec
 	title := n.EngineName(m.o.Owner.Title)
-	switch a.(type) {
+	switch a := a.(type) {
+	case Keep:
+		return m.o.Bin.put(binned(&n, title, m.o.Wall()))
+	case Reclaim:
+		m.binning.Lock()
+		defer m.binning.Unlock()
+		return m.o.Bin.take(title)
+	case RetireFormer:
+		return dockerapi.ErrorOf(ctx, m.retireFormer(ctx, &n, a.Titles))
 	case Create:
 		return dockerapi.ErrorOf(ctx, m.create(ctx, &n, title))
 	case Remove:
@@ -199,15 +227,15 @@ func (m *Volumes) create(ctx context.Context, n *spec.Volume, title string) erro
 	}
 	own := m.o.Owner.Labels(spec.KindVolume, n.Name, title)
 	own[labelAsked] = string(made)
+	if n.Owner != spec.Operators {
+		own[convert.LabelSession] = string(n.Owner)
+	}
 	// The answer is waited for: what is no longer wanted is not gone before that.
 	_, err = m.o.Engine.VolumeCreate(context.WithoutCancel(ctx), convert.CreateVolume(n, title, own))
 	return err
 }
 
 func (m *Volumes) remove(ctx context.Context, n *spec.Volume, title string) error {
-	if !m.o.AllowDelete() {
-		return reconcile.Blocked(engine.NewReason(CodeKept, "volumes may not be removed any more"))
-	}
 	v, err := m.o.Engine.VolumeInspect(ctx, title)
 	switch {
 	case dockerapi.NotFound(err):
@@ -216,6 +244,8 @@ func (m *Volumes) remove(ctx context.Context, n *spec.Volume, title string) erro
 		return err
 	case !m.owns(&v, n.Name):
 		return fmt.Errorf("volume %s is no longer this host's", title)
+	case !m.o.AllowDelete() && !(m.o.AllowSessions() && n.Owner != spec.Operators && v.Labels[convert.LabelSession] == string(n.Owner)):
+		return reconcile.Blocked(engine.NewReason(CodeKept, "volumes may not be removed any more"))
 	}
 	if err := m.o.Engine.VolumeRemove(ctx, title); !dockerapi.NotFound(err) {
 		return err
@@ -228,6 +258,7 @@ func (m *Volumes) remove(ctx context.Context, n *spec.Volume, title string) erro
 func (m *Volumes) Orphans(ctx context.Context) ([]engine.Ref, error) {
 	list := func(labels ...string) ([]volume.Volume, error) { return m.o.Engine.VolumeList(ctx, labels...) }
 	return convert.Orphans(ctx, m.o.Owner, spec.KindVolume, m.o.Declared, list, func(v *volume.Volume) (map[string]string, bool) {
-		return v.Labels, m.owns(v, v.Labels[convert.LabelName])
+		_, kept := m.o.Bin.Find(v.Name)
+		return v.Labels, !kept && m.owns(v, v.Labels[convert.LabelName])
 	})
 }
