@@ -73,11 +73,13 @@ type Options struct {
 	AllowVolumeDelete func() bool
 	// AllowSessions reports whether it lets sessions in, whose volumes go with them.
 	AllowSessions func() bool
+	// BinChanged is called when the list of Bin changed; may be nil. It must not block.
+	BinChanged func()
 	// Wall is the wall clock, as far as it is trusted.
-	Wall func() clock.Instant
-	Resync            clock.Duration // full look without events
-	Log               *slog.Logger
-	Now               func() time.Time
+	Wall   func() clock.Instant
+	Resync clock.Duration // full look without events
+	Log    *slog.Logger
+	Now    func() time.Time
 }
 
 // Host is the containers of one host.
@@ -126,7 +128,7 @@ func New(l *reconcile.Controller, o Options) (*Host, error) {
 		Starts: h.starts, Upstreams: h.upstreams(), Declared: h.declared(spec.KindWorkspace), Dir: filepath.Join(o.Dir, "mounts"), Halted: h.disabled.Load, Snapshotting: h.isCapturing, GPUs: h.missingGPUs,
 		Replacing: func(title string) bool { return h.networks.Replacing(title) }, Digest: secret.Keyed(o.Key), Log: o.Log, Now: o.Now,
 	})
-	bin, err := storage.OpenBin(filepath.Join(o.Dir, "bin.json"))
+	bin, err := storage.OpenBin(filepath.Join(o.Dir, "bin.json"), o.BinChanged)
 	if err != nil {
 		return nil, err
 	}

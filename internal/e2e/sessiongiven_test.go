@@ -15,6 +15,7 @@ import (
 	"github.com/moby/moby/client"
 
 	"github.com/steadyfleet/steady/internal/api/operator"
+	"github.com/steadyfleet/steady/internal/core/clock"
 	placement "github.com/steadyfleet/steady/internal/core/place"
 	"github.com/steadyfleet/steady/internal/core/session"
 	"github.com/steadyfleet/steady/internal/testkit"
@@ -28,9 +29,10 @@ func givenPod() session.Pod {
 		{Kind: "image", Name: "lab-web", Spec: raw(`{"ref":"steady.test/busybox:1","pull":{"policy":"never"}}`)},
 		{Kind: "volume", Name: "lab-gone", Spec: raw(`{}`)},
 		{Kind: "volume", Name: "lab-kept", Spec: raw(`{"keep":3600000}`)},
+		{Kind: "volume", Name: "lab-later", Spec: raw(`{"keep":7200000}`)},
 		{Kind: "workspace", Name: "lab-web", Spec: raw(`{"image":"lab-web","command":["sh","-c","echo here >> /gone/x; echo here >> /kept/x; echo $PASSWORD; cat /run/secrets/password; exec sleep 100000"],
 			"env":[{"name":"PASSWORD","secret":"password"}],"contents":[{"target":"/run/secrets/password","secret":"password"}],
-			"mounts":[{"type":"volume","source":"lab-gone","target":"/gone"},{"type":"volume","source":"lab-kept","target":"/kept"}],
+			"mounts":[{"type":"volume","source":"lab-gone","target":"/gone"},{"type":"volume","source":"lab-kept","target":"/kept"},{"type":"volume","source":"lab-later","target":"/later"}],
 			"limits":{"nanoCPUs":100000000,"memory":16777216}}`)},
 	}}
 }
@@ -52,6 +54,7 @@ func (l *lease) running(t *testing.T) (c container.InspectResponse) {
 
 // TestSessionSecretsAndVolumesOnARealEngine: a pod's secret is shown once and is in its container as a variable and a
 // file; nothing that the server or the agent writes, logs or answers otherwise has it; the host forgets it at the end.
+// A volume goes with its data, also when its part is stopped; one that is kept comes back with the part, and goes later.
 func TestSessionSecretsAndVolumesOnARealEngine(t *testing.T) {
 	t.Parallel()
 	l := newLease(t, sessionFleet)
@@ -82,10 +85,10 @@ func TestSessionSecretsAndVolumesOnARealEngine(t *testing.T) {
 	if len(files) != 1 || testkit.Value(files[0].Info())(t).Mode().Perm() != 0o600 || testkit.Value(os.Stat(secrets))(t).Mode().Perm() != 0o700 {
 		t.Errorf("the host keeps %v", files)
 	}
-	gone, kept := l.volume(t, c, "/gone"), l.volume(t, c, "/kept")
+	gone, kept, later := l.volume(t, c, "/gone"), l.volume(t, c, "/kept"), l.volume(t, c, "/later")
 	testkit.Must(t, l.operator.SetSessionPart(t.Context(), "lab", "shop", true))
-	testkit.Eventually(t, "a part that is stopped leaves one volume", func() bool {
-		return !l.engineHas(t, gone) && l.engineHas(t, kept) && len(testkit.Value(l.operator.Bin(t.Context()))(t).Volumes) == 1
+	testkit.Eventually(t, "a part that is stopped leaves what is kept", func() bool {
+		return !l.engineHas(t, gone) && l.engineHas(t, kept) && len(testkit.Value(l.operator.Bin(t.Context()))(t).Volumes) == 2
 	})
 	testkit.Must(t, l.operator.SetSessionPart(t.Context(), "lab", "shop", false))
 	l.running(t)
@@ -101,12 +104,12 @@ func TestSessionSecretsAndVolumesOnARealEngine(t *testing.T) {
 	})
 	testkit.Eventually(t, "the host forgets the secret", func() bool { return len(testkit.Value(os.ReadDir(secrets))(t)) == 0 })
 	l.staysOut(t, value)
-	l.keepsUntil(t, gone, kept)
+	l.keepsUntil(t, gone, kept, later)
 }
 
-// keepsUntil checks the bin of a host after a session: its one volume stays over a restart of the agent, cut off too,
-// until it is time, or an operator removes it.
-func (l *lease) keepsUntil(t *testing.T, gone, kept string) {
+// keepsUntil checks the bin of a host after a session: its volumes stay over a restart of the agent until it is time,
+// by the host's own clock, or an operator removes one.
+func (l *lease) keepsUntil(t *testing.T, gone, kept, later string) {
 	t.Helper()
 	if l.engineHas(t, gone) || !l.engineHas(t, kept) {
 		t.Fatalf("after the session %s is there: %v, and %s: %v", gone, l.engineHas(t, gone), kept, l.engineHas(t, kept))
@@ -114,7 +117,7 @@ func (l *lease) keepsUntil(t *testing.T, gone, kept string) {
 	var bin operator.Bin
 	testkit.Eventually(t, "the bin is listed", func() bool {
 		bin = testkit.Value(l.operator.Bin(t.Context()))(t)
-		return len(bin.Volumes) == 1
+		return len(bin.Volumes) == 2
 	})
 	v := bin.Volumes[0]
 	if v.Host != "web-1" || v.Session != "lab" || v.Pod != "lab/shop/web" || v.Volume != "lab-kept" || l.prefix+v.ID != kept || v.Until.Sub(v.Since) != time.Hour {
@@ -123,8 +126,16 @@ func (l *lease) keepsUntil(t *testing.T, gone, kept string) {
 	if err := l.operator.DiscardVolume(t.Context(), "web-1", "other"); err == nil || !strings.Contains(err.Error(), "steady session bin lists it") {
 		t.Errorf("one that is not in the bin: %v", err)
 	}
-	testkit.Must(t, l.operator.DiscardVolume(t.Context(), "web-1", v.ID))
-	if l.engineHas(t, kept) {
+	l.host.stop()
+	l.host.clock.move(61 * clock.Minute)
+	l.host.start()
+	testkit.Eventually(t, "what is due is gone", func() bool { return !l.engineHas(t, kept) })
+	testkit.Eventually(t, "the bin lists the other one", func() bool {
+		bin = testkit.Value(l.operator.Bin(t.Context()))(t)
+		return len(bin.Volumes) == 1 && l.prefix+bin.Volumes[0].ID == later && l.engineHas(t, later)
+	})
+	testkit.Must(t, l.operator.DiscardVolume(t.Context(), "web-1", bin.Volumes[0].ID))
+	if l.engineHas(t, later) {
 		t.Error("it is there after it was discarded")
 	}
 	testkit.Eventually(t, "the bin is empty", func() bool { return len(testkit.Value(l.operator.Bin(t.Context()))(t).Volumes) == 0 })

@@ -37,7 +37,6 @@ func (h *Hosting) Discard(ctx context.Context, id string) error {
 	err := h.docker.Discard(ctx, id)
 	if err == nil {
 		h.o.Log.Info("a kept volume was removed as an operator asked", "volume", id)
-		h.o.Agent.Beat()
 	}
 	return err
 }

@@ -57,7 +57,15 @@ func (a sessions) tree(s operator.Session) error {
 	for i, p := range s.Parts {
 		rows = append(rows, partRows(&p, i == len(s.Parts)-1)...)
 	}
-	return a.Table([]string{"part", "state", "host", "gpus", "why"}, rows)
+	err := a.Table([]string{"part", "state", "host", "gpus", "why"}, rows)
+	for _, p := range s.Parts {
+		for _, pod := range p.Pods {
+			for _, u := range pod.URLs {
+				a.Printf("%s/%s: %s\n", p.Name, pod.Name, u)
+			}
+		}
+	}
+	return err
 }
 
 func partRows(p *session.PartStatus, last bool) (rows [][]string) {

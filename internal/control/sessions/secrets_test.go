@@ -110,8 +110,8 @@ func TestSecretsOfTheHostAreOutOfReach(t *testing.T) {
 func TestAgentsThatKnowNoSecrets(t *testing.T) {
 	for message, older := range map[string]bool{
 		`refused: workspace/x: env.0: secret "session/lab/1/p/one/password" of the host is not allowed here: expected one of []`: true,
-		`refused: volume/x: the spec cannot be read: json: unknown field "keep"`:                                                  true,
-		`refused: workspace/x: env.0: secret "db" of the host is not allowed here: expected one of []`:                            false,
+		`refused: volume/x: the spec cannot be read: json: unknown field "keep"`:                                                 true,
+		`refused: workspace/x: env.0: secret "db" of the host is not allowed here: expected one of []`:                           false,
 	} {
 		if got := olderAgent(message); (got != "") != older {
 			t.Errorf("%s: %q", message, got)

@@ -57,6 +57,7 @@ type PodStatus struct {
 	Host      string   `json:"host,omitempty"`
 	GPUs      []int    `json:"gpus,omitempty"`
 	Workloads []string `json:"workloads"`
+	URLs      []string `json:"urls,omitempty"` // of its routes
 }
 
 // JobStatus is a phase of a part as people see it.
@@ -145,7 +146,7 @@ func describePart(rows Rows, parent *engine.Row, p *Part, all *progress) PartSta
 		if row, there := find(rows, below(ref, KindPod, pod.Name)); there {
 			pod.Phase, pod.Reason, pod.Attempts = string(row.Phase), row.Reason.Text(), failed(&row)
 			if b := Booking(&row); b != nil {
-				pod.Host, pod.GPUs, ran = b.Host, b.GPUs, b.Ran
+				pod.Host, pod.GPUs, pod.URLs, ran = b.Host, b.GPUs, p.Pods[i].urls(b.Host), b.Ran
 			}
 			ran = ran || row.Phase == engine.Failed
 		}

@@ -33,15 +33,16 @@ func binned(n *spec.Volume, title string, now clock.Instant) Binned {
 
 // Bin lists them, in a file. The volumes stay where they are: what is in the bin is on this list.
 type Bin struct {
-	path string // empty: it is forgotten with the process
+	path    string // empty: it is forgotten with the process
+	changed func() // may be nil
 
 	mu   sync.Mutex
 	list map[string]Binned // by title
 }
 
-// OpenBin reads the list.
-func OpenBin(path string) (*Bin, error) {
-	b := &Bin{path: path, list: map[string]Binned{}}
+// OpenBin reads the list. Changed, which may be nil, is called after each change.
+func OpenBin(path string, changed func()) (*Bin, error) {
+	b := &Bin{path: path, changed: changed, list: map[string]Binned{}}
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return b, nil
@@ -101,6 +102,8 @@ func (b *Bin) change(edit func(map[string]Binned)) error {
 			return fmt.Errorf("write the list of kept volumes: %w", err)
 		}
 	}
-	b.list = next
+	if b.list = next; b.changed != nil {
+		b.changed()
+	}
 	return nil
 }

@@ -156,3 +156,51 @@ func FuzzReadTemplate(f *testing.F) {
 		}
 	})
 }
+
+// TestWhatPodsAreGiven: secrets are named by services as those of a host are, a volume is kept for a time, and a route is
+// of its pod.
+func TestWhatPodsAreGiven(t *testing.T) {
+	given := strings.Replace(shop, "    selector: {tags: [gpu]}\n", "    secrets: [password]\n    volumes: [{name: data, keep: 7d}]\n", 1)
+	given = strings.Replace(given, "          image: postgres:17\n", `          image: postgres:17
+          secrets: [password]
+          x-steady: {secrets: {POSTGRES_PASSWORD: password}, route: {host: db.example, port: 5432}}
+`, 1)
+	given = strings.Replace(given, "      volumes: {data: {}}\n", "      volumes: {data: {}}\n      secrets: {password: {external: true}}\n", 1)
+	_, n, problems := ReadSession("lab.yaml", []byte(given), morning)
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	pod := n.Parts[0].Pods[0]
+	specs := map[string]string{}
+	for _, w := range pod.Workloads {
+		specs[w.ID()] = string(w.Spec)
+	}
+	for id, want := range map[string]string{
+		"workspace/lab-shop-web-db": `"contents":[{"target":"/run/secrets/password","secret":"password"}]`,
+		"volume/lab-shop-web-data":  `"keep":604800000`,
+		"route/lab-shop-web-db":     `"host":"db.example"`,
+	} {
+		if !strings.Contains(specs[id], want) {
+			t.Errorf("%s is %s, without %s\nof %v", id, specs[id], want, specs)
+		}
+	}
+	if !strings.Contains(specs["workspace/lab-shop-web-db"], `{"name":"POSTGRES_PASSWORD","secret":"password"}`) || len(pod.Secrets) != 1 {
+		t.Errorf("%v", specs)
+	}
+	for change, want := range map[[2]string]string{
+		{"keep: 7d", "keep: 31d"}:                                   `lab.yaml:12:34: "31d": expected more than nothing, and at most 30d`,
+		{"name: data, keep", "name: date, keep"}:                    `lab.yaml:12:22: the fragment of pod web has no volume "date": expected one of data`,
+		{"    secrets: [password]\n    vol", "    vol"}:             `names secret "password": a session has no secrets but its own`,
+		{"secrets: [password]\n    vol", "secrets: [pin]\n    vol"}: `no workload of pod web names "pin"`,
+		{"keep: 7d", "keep: xd"}:                                    `"xd" is no span of time`,
+	} {
+		_, _, problems := ReadSession("lab.yaml", []byte(strings.Replace(given, change[0], change[1], 1)), morning)
+		words := ""
+		for _, p := range problems {
+			words += p.String() + "\n"
+		}
+		if !strings.Contains(words, want) {
+			t.Errorf("%v: want %s\ngot %s", change, want, words)
+		}
+	}
+}
