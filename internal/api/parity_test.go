@@ -33,6 +33,9 @@ var unplaced = map[string]string{
 	"list-quotas": "steady session quota list",
 	"set-quota":   "steady session quota set",
 
+	"list-kept-volumes":   "steady session bin",
+	"discard-kept-volume": "steady session discard",
+
 	"create-login-link": "steady ui",
 	"workspace-exec":    "", // for programs: a browser has no request that goes both ways
 }
