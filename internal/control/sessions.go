@@ -31,12 +31,16 @@ const maxExecTail = 1 << 10
 
 // Exec implements sessions.Server, as far as the host's declaration allows commands.
 func (s sessionServer) Exec(ctx context.Context, host, workspace string, argv []string, actor string) error {
+	known, err := s.secretsOn(ctx, host)
+	if err != nil {
+		return err
+	}
 	st, err := s.OpenStream(ctx, host, wire.StreamExec, managed.ID(spec.KindWorkspace, workspace), wire.StreamArgs{Argv: argv}, actor)
 	if err != nil {
 		return err
 	}
 	defer st.Close()
-	return st.Run(ctx, maxExecTail)
+	return withoutSecrets(known.Secrets, st.Run(ctx, maxExecTail))
 }
 
 // Sessions runs sessions on this server.

@@ -42,7 +42,7 @@ func TestSecretsAreHandedToTheirHostAlone(t *testing.T) {
 		defer w.close()
 		spec := session.Spec{Timeslot: slot(), Parts: []session.Part{{Name: "p", Pods: []session.Pod{guarded("one"), guarded("two")}}}}
 		spec.Parts[0].Pods[0].Selector.Hosts, spec.Parts[0].Pods[1].Selector.Hosts = []string{"a"}, []string{"b"}
-		w.check(w.runner.Create(context.Background(), "lab", spec, "ann"))
+		w.check(w.runner.Create(context.Background(), "lab", spec, nil, "ann"))
 		pass(30 * time.Second)
 		if got := slices.Concat(w.given("a"), w.given("b")); len(got) != 0 {
 			t.Fatalf("before their time: %v", got)
@@ -68,7 +68,7 @@ func TestSecretsAreHandedToTheirHostAlone(t *testing.T) {
 		w.online("b", true)
 		pass(time.Minute)
 		w.want("lab", session.Retired)
-		w.check(w.runner.Create(context.Background(), "lab", session.Spec{Timeslot: slot(), Parts: spec.Parts[:1]}, "ann"))
+		w.check(w.runner.Create(context.Background(), "lab", session.Spec{Timeslot: slot(), Parts: spec.Parts[:1]}, nil, "ann"))
 		again := testkit.Value(w.runner.SecretsOf(context.Background(), "lab"))(t)
 		if again[0].String() == refs[0].String() || again[0].Value([]byte("k")) == refs[0].Value([]byte("k")) {
 			t.Error("a later session has the secret of the one before")
@@ -85,7 +85,7 @@ func TestSecretsOfTheHostAreOutOfReach(t *testing.T) {
 		w.roster["a"].Delegation.Bounds.Secrets = []string{"db-password"}
 		p := guarded("one")
 		p.Workloads[2].Spec = json.RawMessage(`{"image":"one-box","env":[{"name":"PASSWORD","secret":"password"},{"name":"STOLEN","secret":"db-password"}]}`)
-		err := w.runner.Create(context.Background(), "lab", session.Spec{Timeslot: slot(), Parts: []session.Part{{Name: "p", Pods: []session.Pod{p}}}}, "ann")
+		err := w.runner.Create(context.Background(), "lab", session.Spec{Timeslot: slot(), Parts: []session.Part{{Name: "p", Pods: []session.Pod{p}}}}, nil, "ann")
 		if err == nil || !strings.Contains(err.Error(), `names secret "db-password": a session has no secrets but its own`) {
 			t.Fatalf("%v", err)
 		}

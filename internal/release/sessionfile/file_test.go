@@ -166,11 +166,11 @@ func TestWhatPodsAreGiven(t *testing.T) {
           x-steady: {secrets: {POSTGRES_PASSWORD: password}, route: {host: db.example, port: 5432}}
 `, 1)
 	given = strings.Replace(given, "      volumes: {data: {}}\n", "      volumes: {data: {}}\n      secrets: {password: {external: true}}\n", 1)
-	_, n, problems := ReadSession("lab.yaml", []byte(given), morning)
+	f, problems := Read("lab.yaml", []byte(given), morning)
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
-	pod := n.Parts[0].Pods[0]
+	pod := f.Spec.Parts[0].Pods[0]
 	specs := map[string]string{}
 	for _, w := range pod.Workloads {
 		specs[w.ID()] = string(w.Spec)
@@ -188,13 +188,13 @@ func TestWhatPodsAreGiven(t *testing.T) {
 		t.Errorf("%v", specs)
 	}
 	for change, want := range map[[2]string]string{
-		{"keep: 7d", "keep: 31d"}:                                   `lab.yaml:12:34: "31d": expected more than nothing, and at most 30d`,
-		{"name: data, keep", "name: date, keep"}:                    `lab.yaml:12:22: the fragment of pod web has no volume "date": expected one of data`,
+		{"keep: 7d", "keep: 31d"}:                                   `lab.yaml:13:34: "31d": expected more than nothing, and at most 30d`,
+		{"name: data, keep", "name: date, keep"}:                    `lab.yaml:13:22: the fragment of pod web has no volume "date": expected one of data`,
 		{"    secrets: [password]\n    vol", "    vol"}:             `names secret "password": a session has no secrets but its own`,
 		{"secrets: [password]\n    vol", "secrets: [pin]\n    vol"}: `no workload of pod web names "pin"`,
 		{"keep: 7d", "keep: xd"}:                                    `"xd" is no span of time`,
 	} {
-		_, _, problems := ReadSession("lab.yaml", []byte(strings.Replace(given, change[0], change[1], 1)), morning)
+		_, problems := Read("lab.yaml", []byte(strings.Replace(given, change[0], change[1], 1)), morning)
 		words := ""
 		for _, p := range problems {
 			words += p.String() + "\n"
