@@ -81,7 +81,7 @@ func (c *Control) mayStream(t *managed.Target, kind wire.StreamKind, resource st
 	case wire.StreamOrphans, wire.StreamPrune:
 		err = t.Allows(fleet.AllowPrune)
 	case wire.StreamDiscard:
-		err = t.TakesSessions()
+		err = t.AcceptsSessions()
 	case wire.StreamPlan:
 		if len(args.Spec) == 0 {
 			err = t.Manages(of)

@@ -27,7 +27,7 @@ func Check(r wire.StreamRequest, d *fleet.Delegation) error {
 	case wire.StreamOrphans, wire.StreamPrune:
 		err = cmp.Or(d.RequireAllowance("", fleet.AllowPrune), is(r, kind, "host"))
 	case wire.StreamDiscard:
-		err = cmp.Or(is(r, kind, spec.KindVolume), takesSessions(d))
+		err = cmp.Or(is(r, kind, spec.KindVolume), acceptsSessions(d))
 	case wire.StreamPlan:
 		if !d.Manages(kind) && !d.Allows(fleet.AllowLogs) {
 			err = d.RequireKind("", kind)
@@ -50,8 +50,8 @@ func Check(r wire.StreamRequest, d *fleet.Delegation) error {
 	return nil
 }
 
-// takesSessions refuses what is of sessions where the declaration lets none in.
-func takesSessions(d *fleet.Delegation) error {
+// acceptsSessions refuses what is of sessions where the declaration lets none in.
+func acceptsSessions(d *fleet.Delegation) error {
 	if d == nil {
 		return errors.New("the declaration of this host leaves nothing to the server")
 	}

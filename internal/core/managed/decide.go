@@ -124,8 +124,8 @@ func (t *Target) Allows(what string) error {
 	return nil
 }
 
-// TakesSessions refuses what is of sessions where the host lets none in.
-func (t *Target) TakesSessions() error {
+// AcceptsSessions refuses what is of sessions where the host lets none in.
+func (t *Target) AcceptsSessions() error {
 	if !t.Declared {
 		return refuse(UnknownHost, "host %s is not declared in the newest release", t.Host)
 	}

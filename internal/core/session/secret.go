@@ -3,7 +3,6 @@ package session
 import (
 	"crypto/hmac"
 	"crypto/sha256"
-	"encoding/base32"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -49,7 +48,7 @@ func ParseSecret(ref string) (r SecretRef, ok bool) {
 func (r SecretRef) Value(key []byte) string {
 	mac := hmac.New(sha256.New, key)
 	mac.Write([]byte("secret of a session " + r.String()))
-	return strings.ToLower(base32.StdEncoding.EncodeToString(mac.Sum(nil)[:20]))
+	return hex.EncodeToString(mac.Sum(nil)[:20])
 }
 
 // Rows of the session, the part and the pod that the secret is of.

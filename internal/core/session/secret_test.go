@@ -111,7 +111,7 @@ func TestSecretRefs(t *testing.T) {
 		}
 		for _, key := range []string{"one", "two"} {
 			v := r.Value([]byte(key))
-			if seen[v] || len(v) != 32 || v != got.Value([]byte(key)) {
+			if seen[v] || len(v) != 40 || v != got.Value([]byte(key)) {
 				t.Errorf("%s under %s is %s", r, key, v)
 			}
 			seen[v] = true
@@ -122,4 +122,18 @@ func TestSecretRefs(t *testing.T) {
 			t.Errorf("%q is read as %+v", bad, r)
 		}
 	}
+}
+
+// FuzzParseSecret: what is read as a reference is written as it was, and is of the session that its owner is.
+func FuzzParseSecret(f *testing.F) {
+	f.Add(SecretRef{Session: "lab", Created: now, Part: "a", Pod: "b", Name: "c"}.String())
+	f.Add("session/lab/-1/a/b/c")
+	f.Add("session//0///")
+	f.Fuzz(func(t *testing.T, text string) {
+		ref, ok := ParseSecret(text)
+		of, session := spec.SecretOwner(text)
+		if ok && (ref.String() != text || !session || of != spec.SessionOwner(ref.Session)) {
+			t.Errorf("%q is read as %+v of %s", text, ref, of)
+		}
+	})
 }

@@ -47,6 +47,11 @@ export interface Attention {
   state: string;
 }
 
+export interface Bin {
+  more?: number;
+  volumes: KeptVolume[] | null;
+}
+
 export interface Block {
   clearedBy: string;
   code: string;
@@ -116,6 +121,7 @@ export interface Conversion {
 export interface CreatedSession {
   eventPath: string;
   eventToken: string;
+  secrets?: SessionSecret[] | null;
   session: Session;
 }
 
@@ -537,6 +543,16 @@ export interface Item {
   name?: string;
   next?: string;
   used?: number;
+}
+
+export interface KeptVolume {
+  host: string;
+  id: string;
+  pod: string;
+  session: string;
+  since: string;
+  until: string;
+  volume: string;
 }
 
 export interface Kind {
@@ -1336,6 +1352,7 @@ export interface SessionPod {
   gpu?: SessionGPURequest;
   name: string;
   resources?: SessionResources;
+  secrets?: string[] | null;
   selector?: Selector;
   spread?: SessionSpread;
   workloads: SessionWorkload[] | null;
@@ -1348,6 +1365,7 @@ export interface SessionPodStatus {
   name: string;
   phase: string;
   reason?: string;
+  urls?: string[] | null;
   workloads: string[] | null;
 }
 
@@ -1369,6 +1387,12 @@ export interface SessionQuota {
 export interface SessionResources {
   memory?: number;
   milliCPU?: number;
+}
+
+export interface SessionSecret {
+  name: string;
+  pod: string;
+  value: string;
 }
 
 export interface SessionSpread {
@@ -1545,6 +1569,7 @@ export interface Answers {
   "create-session": CreatedSession;
   "create-token": MadeToken;
   "decommission-host": void;
+  "discard-kept-volume": void;
   "end-safe-mode": RestoreWait;
   "enrolment": Enrolment;
   "extend-session": void;
@@ -1564,6 +1589,7 @@ export interface Answers {
   "list-events": EventPage;
   "list-hosts": Host[] | null;
   "list-ignored": Ignored[] | null;
+  "list-kept-volumes": Bin;
   "list-nodes": NodeRow[] | null;
   "list-objects": ObjectRow[] | null;
   "list-overrides": Override[] | null;
@@ -1663,6 +1689,7 @@ export const routes: Record<keyof Answers, Route> = {
   "create-session": ["POST", "/v1/operator/sessions/{name}"],
   "create-token": ["POST", "/v1/operator/tokens"],
   "decommission-host": ["POST", "/v1/operator/hosts/{host}/decommission", false, "Revoke a host and retire it"],
+  "discard-kept-volume": ["POST", "/v1/operator/hosts/{host}/bin/{volume}/discard", false, "Remove a kept volume now, with its data"],
   "end-safe-mode": ["POST", "/v1/operator/safe-mode/end"],
   "enrolment": ["GET", "/v1/operator/enrolment"],
   "extend-session": ["POST", "/v1/operator/sessions/{name}/extend"],
@@ -1682,6 +1709,7 @@ export const routes: Record<keyof Answers, Route> = {
   "list-events": ["GET", "/v1/operator/events", true],
   "list-hosts": ["GET", "/v1/operator/hosts"],
   "list-ignored": ["GET", "/v1/operator/drift-ignored", true],
+  "list-kept-volumes": ["GET", "/v1/operator/bin"],
   "list-nodes": ["GET", "/v1/operator/nodes", true],
   "list-objects": ["GET", "/v1/operator/config/{kind}", true],
   "list-overrides": ["GET", "/v1/operator/overrides"],
