@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
+	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -30,10 +32,11 @@ func givenPod() session.Pod {
 		{Kind: "volume", Name: "lab-gone", Spec: raw(`{}`)},
 		{Kind: "volume", Name: "lab-kept", Spec: raw(`{"keep":3600000}`)},
 		{Kind: "volume", Name: "lab-later", Spec: raw(`{"keep":7200000}`)},
-		{Kind: "workspace", Name: "lab-web", Spec: raw(`{"image":"lab-web","command":["sh","-c","echo here >> /gone/x; echo here >> /kept/x; echo $PASSWORD; cat /run/secrets/password; exec sleep 100000"],
+		{Kind: "workspace", Name: "lab-web", Spec: raw(`{"image":"lab-web","command":["sh","-c","echo here >> /gone/x; echo here >> /kept/x; echo $PASSWORD; cat /run/secrets/password; mkdir -p /www; echo hello > /www/index.html; exec httpd -f -p 8080 -h /www"],
 			"env":[{"name":"PASSWORD","secret":"password"}],"contents":[{"target":"/run/secrets/password","secret":"password"}],
 			"mounts":[{"type":"volume","source":"lab-gone","target":"/gone"},{"type":"volume","source":"lab-kept","target":"/kept"},{"type":"volume","source":"lab-later","target":"/later"}],
 			"limits":{"nanoCPUs":100000000,"memory":16777216}}`)},
+		{Kind: "route", Name: "lab-web", Spec: raw(`{"host":"web.localhost","workspace":"lab-web","port":8080}`)},
 	}}
 }
 
@@ -54,7 +57,7 @@ func (l *lease) running(t *testing.T) (c container.InspectResponse) {
 
 // TestSessionSecretsAndVolumesOnARealEngine: a pod's secret is shown once and is in its container as a variable and a
 // file; nothing that the server or the agent writes, logs or answers otherwise has it; the host forgets it at the end.
-// A volume goes with its data, also when its part is stopped; one that is kept comes back with the part, and goes later.
+// Its route leads to it until then. A volume goes with its data, also when its part is stopped; one that is kept comes back with the part, and goes later.
 func TestSessionSecretsAndVolumesOnARealEngine(t *testing.T) {
 	t.Parallel()
 	l := newLease(t, sessionFleet)
@@ -80,6 +83,10 @@ func TestSessionSecretsAndVolumesOnARealEngine(t *testing.T) {
 			t.Error("the file is not the value that was shown")
 		}
 	}
+	if urls := testkit.Value(l.operator.Session(t.Context(), "lab"))(t).Parts[0].Pods[0].URLs; !slices.Equal(urls, []string{"http://web.localhost/"}) {
+		t.Errorf("its URLs are %v", urls)
+	}
+	testkit.Eventually(t, "the route leads to the pod", func() bool { return l.asks(t, "web.localhost") == http.StatusOK })
 	secrets := filepath.Join(l.host.state, "session-secrets")
 	files := testkit.Value(os.ReadDir(secrets))(t)
 	if len(files) != 1 || testkit.Value(files[0].Info())(t).Mode().Perm() != 0o600 || testkit.Value(os.Stat(secrets))(t).Mode().Perm() != 0o700 {
@@ -102,6 +109,10 @@ func TestSessionSecretsAndVolumesOnARealEngine(t *testing.T) {
 	testkit.Eventually(t, "it is retired", func() bool {
 		return testkit.Value(l.operator.Session(t.Context(), "lab"))(t).State == session.Retired
 	})
+	testkit.Eventually(t, "the route is void", func() bool { return l.asks(t, "web.localhost") == http.StatusNotFound })
+	if urls := testkit.Value(l.operator.Session(t.Context(), "lab"))(t).Parts[0].Pods[0].URLs; len(urls) > 0 {
+		t.Errorf("after its end the URLs are %v", urls)
+	}
 	testkit.Eventually(t, "the host forgets the secret", func() bool { return len(testkit.Value(os.ReadDir(secrets))(t)) == 0 })
 	l.staysOut(t, value)
 	l.keepsUntil(t, gone, kept, later)
@@ -167,6 +178,19 @@ func (l *lease) engineHas(t *testing.T, volume string) bool {
 		}
 	}
 	return false
+}
+
+// asks the router of the host for a name, and returns the status.
+func (l *lease) asks(t *testing.T, name string) int {
+	t.Helper()
+	req := testkit.Value(http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+l.router+"/", nil))(t)
+	req.Host = name
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0
+	}
+	testkit.Must(t, res.Body.Close())
+	return res.StatusCode
 }
 
 // staysOut looks for a value in all that the server and the agent wrote, said and logged.

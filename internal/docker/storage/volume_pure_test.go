@@ -53,3 +53,49 @@ func TestS37VolumeDecide(t *testing.T) {
 		}
 	})
 }
+
+// TestVolumesOfSessionsDecide: a kept volume is never removed by its row, and is in the bin before that is gone; whatever
+// else is of a session is as with all volumes.
+func TestVolumesOfSessionsDecide(t *testing.T) {
+	m := storage.NewVolumes(storage.VolumeOptions{})
+	rapid.Check(t, func(t *rapid.T) {
+		o := storage.VolumeObserved{Title: "p.data", Exists: rapid.Bool().Draw(t, "exists"), AllowDelete: rapid.Bool().Draw(t, "allow")}
+		o.Owned = o.Exists && rapid.Bool().Draw(t, "owned")
+		o.Session = o.Owned && rapid.Bool().Draw(t, "session")
+		if o.Session && rapid.Bool().Draw(t, "binned") {
+			o.Binned = 7
+		}
+		if o.Session && rapid.Bool().Draw(t, "former") {
+			o.Former = []string{"p.old"}
+		}
+		n := spec.Volume{Name: "data", Owner: "session/lab"}
+		if rapid.Bool().Draw(t, "keep") {
+			n.Keep = 5
+		}
+		r := engine.Resource[storage.DesiredVolume]{Generation: 3, Delete: rapid.Bool().Draw(t, "retire"), Desired: storage.DesiredVolume{Spec: n, Run: "r"}}
+		d := m.Decide(engine.View[storage.DesiredVolume, storage.VolumeObserved]{Resource: r, Observed: o, Now: time.UnixMilli(5)})
+		kept := o.Session && n.Keep > 0
+		switch d.Action().(type) {
+		case storage.Remove:
+			if kept || !r.Delete || !o.Owned || !o.AllowDelete {
+				t.Fatalf("data of %+v is removed", o)
+			}
+		case storage.Keep:
+			if !kept || !r.Delete || o.Binned != 0 {
+				t.Fatalf("%+v is put into the bin", o)
+			}
+		case storage.Reclaim:
+			if r.Delete || o.Binned == 0 {
+				t.Fatalf("%+v is taken out of the bin", o)
+			}
+		case storage.RetireFormer:
+			if r.Delete || len(o.Former) == 0 || o.Binned != 0 {
+				t.Fatalf("earlier ones of %+v are retired", o)
+			}
+		case nil:
+			if d.Name() == "converged" && (kept && r.Delete && o.Binned == 0 || !r.Delete && (o.Binned != 0 || len(o.Former) > 0)) {
+				t.Fatalf("converged with %+v", o)
+			}
+		}
+	})
+}
