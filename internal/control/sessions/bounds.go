@@ -10,14 +10,15 @@ import (
 	"github.com/steadyfleet/steady/internal/core/spec"
 )
 
-// outOfBounds says of the hosts that accept sessions why their signed bounds do not allow a pod, if they do not.
+// outOfBounds says of the hosts that accept sessions why their signed bounds do not allow a pod of a session, if they do not.
 // Of is how many hosts accept sessions, of those that the pod's selector picks.
-func (r *Runner) outOfBounds(p *session.Pod) (out map[string]string, of int) {
+func (r *Runner) outOfBounds(name string, p *session.Pod) (out map[string]string, of int) {
+	owner := spec.SessionOwner(name)
 	known := map[string]string{} // by delegation: many hosts have the same
 	all := p.Selector.String() == ""
-	for name, h := range r.srv.Roster() { // order-free: it fills a map
+	for host, h := range r.srv.Roster() { // order-free: it fills a map
 		d := h.Delegation
-		if d == nil || d.Bounds.RequireSigned || d.Bounds.CheckOwner(spec.SessionOwner("any")) != nil || !all && !p.Selector.Matches(name, h.Channel, h.Tags) {
+		if d == nil || d.Bounds.RequireSigned || d.Bounds.CheckOwner(owner) != nil || !all && !p.Selector.Matches(host, h.Channel, h.Tags) {
 			continue
 		}
 		of++
@@ -27,25 +28,25 @@ func (r *Runner) outOfBounds(p *session.Pod) (out map[string]string, of int) {
 		}
 		why, seen := known[string(key)]
 		if !seen {
-			why = refusedBy(name, d, p)
+			why = refusedBy(host, d, p, owner)
 			known[string(key)] = why
 		}
 		if why != "" {
 			if out == nil {
 				out = map[string]string{}
 			}
-			out[name] = why
+			out[host] = why
 		}
 	}
 	return out, of
 }
 
-// refusedBy says why a host's declaration does not allow a pod; empty if it does.
-func refusedBy(host string, d *fleet.Delegation, p *session.Pod) string {
+// refusedBy says why a host's declaration does not allow a pod of a session; empty if it does.
+func refusedBy(host string, d *fleet.Delegation, p *session.Pod, owner spec.Owner) string {
 	t := &managed.Target{Host: host, Declared: true, Delegation: d, Bundle: &spec.Set{}}
 	for i := range p.Workloads {
 		w := &p.Workloads[i]
-		if _, err := managed.Check(t, managed.Input{Kind: w.Kind, Name: w.Name, Spec: w.Spec}, spec.SessionOwner("any")); err != nil {
+		if _, err := managed.Check(t, managed.Input{Kind: w.Kind, Name: w.Name, Spec: w.Spec}, owner); err != nil {
 			return err.Error()
 		}
 	}
@@ -53,10 +54,10 @@ func refusedBy(host string, d *fleet.Delegation, p *session.Pod) string {
 }
 
 // checkBounds finds pods that no host allows which accepts sessions. Where none does, none is wrong with a pod.
-func (r *Runner) checkBounds(s *session.Spec) (found session.Problems) {
+func (r *Runner) checkBounds(name string, s *session.Spec) (found session.Problems) {
 	for i := range s.Parts {
 		for k := range s.Parts[i].Pods {
-			refused, of := r.outOfBounds(&s.Parts[i].Pods[k])
+			refused, of := r.outOfBounds(name, &s.Parts[i].Pods[k])
 			if of == 0 || len(refused) < of {
 				continue
 			}

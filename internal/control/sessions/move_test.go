@@ -142,6 +142,14 @@ parts:
 	})
 }
 
+// textOf is a refusal with all that it finds.
+func textOf(err error) string {
+	if r, ok := errors.AsType[*wire.Refusal](err); ok && len(r.Problems) > 0 {
+		return r.Problems.Error()
+	}
+	return fmt.Sprint(err)
+}
+
 const labTemplate = `name: lab
 description: A shop for a class
 parameters:
@@ -167,11 +175,7 @@ func TestSessionOfATemplate(t *testing.T) {
 		w.check(w.runner.PutTemplate(ctx, "lab", labTemplate, "ann", false))
 		refused := func(err error, want string) {
 			t.Helper()
-			text := fmt.Sprint(err)
-			if r, ok := errors.AsType[*wire.Refusal](err); ok && len(r.Problems) > 0 {
-				text = r.Problems.Error()
-			}
-			if !strings.Contains(text, want) {
+			if text := textOf(err); !strings.Contains(text, want) {
 				t.Errorf("%s, want %s", text, want)
 			}
 		}

@@ -42,7 +42,7 @@ func (p pods) Observe(ctx context.Context, r engine.Resource[session.PodSpec]) (
 		return o, nil
 	}
 	request := r.Desired.Request(r.Ref)
-	request.OutOfBounds, _ = p.outOfBounds(&r.Desired.Pod)
+	request.OutOfBounds, _ = p.outOfBounds(session.Of(r.Ref), &r.Desired.Pod)
 	err = p.srv.ViewState(ctx, func(s *server.State) { p.choose(s, r.Ref, request, &o) })
 	return o, err
 }

@@ -165,12 +165,24 @@ func refuse(name string, err error) error {
 	return refusal
 }
 
+// begin begins the life of a session that is asked for, or refuses it.
+func (r *Runner) begin(ctx context.Context, name string, s *session.Spec, actor string) error {
+	s.Owner, s.Created = actor, r.now().UTC()
+	if err := r.check(name, s); err != nil {
+		return err
+	}
+	if err := s.Bind(name); err != nil {
+		return err
+	}
+	return r.admit(ctx, name, s)
+}
+
 // admit refuses a session that is not sound, or beyond the quota of its owner.
 func (r *Runner) admit(ctx context.Context, name string, s *session.Spec) error {
 	if err := r.check(name, s); err != nil {
 		return err
 	}
-	if found := r.checkBounds(s); len(found) > 0 {
+	if found := r.checkBounds(name, s); len(found) > 0 {
 		return refuse(name, found)
 	}
 	var err error

@@ -31,11 +31,7 @@ func (r *Runner) Create(ctx context.Context, name string, s session.Spec, parame
 	}
 	r.admission.Lock()
 	defer r.admission.Unlock()
-	s.Owner, s.Created = actor, r.now().UTC()
-	if err := r.admit(ctx, name, &s); err != nil {
-		return err
-	}
-	if err := s.Bind(name); err != nil {
+	if err := r.begin(ctx, name, &s, actor); err != nil {
 		return err
 	}
 	_, err = r.loop.Apply(ctx, session.Intent(name, &s).WithGeneration(0), by(actor))
@@ -52,8 +48,7 @@ func (r *Runner) Preview(ctx context.Context, name string, s session.Spec, param
 	if err != nil {
 		return place.Placement{}, err
 	}
-	s.Owner = actor
-	if err := r.admit(ctx, name, &s); err != nil {
+	if err := r.begin(ctx, name, &s, actor); err != nil {
 		return place.Placement{}, err
 	}
 	if err := r.learn(ctx); err != nil {
@@ -64,7 +59,7 @@ func (r *Runner) Preview(ctx context.Context, name string, s session.Spec, param
 		for _, pod := range p.Pods {
 			spec := session.PodSpec{Pod: pod, Timeslot: s.Timeslot}
 			request := spec.Request(engine.Ref{Kind: session.KindPod, ID: name + "/" + p.Name + "/" + pod.Name})
-			request.OutOfBounds, _ = r.outOfBounds(&pod)
+			request.OutOfBounds, _ = r.outOfBounds(name, &pod)
 			requests = append(requests, request)
 		}
 	}

@@ -115,7 +115,7 @@ function PartNode({ session, part, over }: { session: string; part: SessionPartS
 }
 
 function PodNode({ pod }: { pod: SessionPodStatus }) {
-  const { host, gpus, workloads } = pod;
+  const { host, gpus, workloads, urls } = pod;
   return (
     <li>
       <div class="node">
@@ -124,6 +124,7 @@ function PodNode({ pod }: { pod: SessionPodStatus }) {
         {host && <span>on <a href={`/hosts/${host}`}>{host}</a>{(gpus ?? []).length > 0 && `, GPU ${gpus!.join(", ")}`}</span>}
         <span>{tried(pod.reason, pod.attempts)}</span>
       </div>
+      {(urls ?? []).length > 0 && <p class="leaves">{urls!.map((u) => <span key={u}>{/^https?:/.test(u) ? <a href={u} rel="noreferrer">{u}</a> : u} </span>)}</p>}
       <p class="leaves">{(workloads ?? []).map((id) => <span key={id}>{host ? <a href={`/workspaces/${host}/${id}`}>{id}</a> : id} </span>)}</p>
     </li>
   );

@@ -24,6 +24,7 @@ export function SessionsPage() {
       {may("create-session") && replayed.value === undefined && (
         <p><a href="/templates">New session from a template</a>, or of a file: <Command line="steady session create -f FILE" /></p>
       )}
+      <p class="same">Volumes that sessions keep on their hosts for a while: <Command line="steady session bin" /> <Command line="steady session discard HOST VOLUME" /></p>
       <Loaded of={sessions}>
         {(all) => {
           const { rows, ...page } = cut((all.items ?? []).filter(like).sort((a, b) => slotOf(b.timeslot).start - slotOf(a.timeslot).start));

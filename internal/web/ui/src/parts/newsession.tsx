@@ -1,5 +1,5 @@
 import { useEffect, useState } from "preact/hooks";
-import type { NewSession as Asked, Schema, SessionParameter, SessionPreview, SessionTemplate } from "../api";
+import type { NewSession as Asked, Schema, SessionParameter, SessionPreview, SessionSecret, SessionTemplate } from "../api";
 import { type Problem, type Refused, call } from "../request";
 import { go } from "../router";
 import { now } from "../stream";
@@ -120,18 +120,40 @@ function Preview({ seen }: { seen: SessionPreview }) {
 function Create({ name, asked }: { name: string; asked: () => Asked }) {
   const [file, setFile] = useState("");
   const [error, setError] = useState("");
+  const [secrets, setSecrets] = useState<SessionSecret[]>([]);
+  const create = async () => {
+    const made = await call("create-session", { name }, asked());
+    setSecrets(made.secrets ?? []);
+    if ((made.secrets ?? []).length === 0) go(`/sessions/${name}`);
+  };
   const show = () => {
     const { timeslot, template, parameters } = asked();
     call("convert-yaml", {}, { value: { name, timeslot, template, parameters } }).then((c) => setFile(c.yaml ?? ""), (e: Error) => setError(e.message));
   };
   useEffect(show, []);
+  if (secrets.length > 0) return <Secrets of={secrets} name={name} />;
   return (
     <>
       <div class="verbs">
-        <Verb operation="create-session" label="Create" parts={{ name }} noReason what="Its hosts are booked at once." send={() => call("create-session", { name }, asked())} done={() => go(`/sessions/${name}`)} line={() => `steady session create -f ${name}.yaml`} />
+        <Verb operation="create-session" label="Create" parts={{ name }} noReason what="Its hosts are booked at once." send={create} line={() => `steady session create -f ${name}.yaml`} />
       </div>
       {error && <p role="alert" class="error">{error}</p>}
       <details><summary>{name}.yaml</summary><pre tabIndex={0}>{file}</pre></details>
     </>
+  );
+}
+
+// Secrets shows what was made for the pods of a session, which nothing shows again.
+function Secrets({ of, name }: { of: SessionSecret[]; name: string }) {
+  return (
+    <div role="status">
+      <p>The session is asked for. Its secrets are shown this once:</p>
+      <Table label="Secrets" rows={of} id={(x) => `${x.pod} ${x.name}`} columns={[
+        { name: "Pod", show: (x) => x.pod },
+        { name: "Secret", show: (x) => x.name },
+        { name: "Value", show: (x) => <code>{x.value}</code> },
+      ]} />
+      <p><a href={`/sessions/${name}`}>To the session</a></p>
+    </div>
   );
 }
