@@ -24,6 +24,7 @@ func IsRepair(row *Row, d Decision) bool {
 func AfterDecide(in Input, d Decision, block *Block) Record {
 	if isNoOp(&in, &d) {
 		rec := newRecord(in)
+		rec.requeue(in, d)
 		return rec.done(in)
 	}
 	return turnOf(in, d, block)
@@ -173,9 +174,7 @@ func (t *turn) converged() {
 	case phase == Converged:
 		why = t.d.reason
 	}
-	if until := toInstant(t.d.until); until > in.now() {
-		rec.wakeAt(until, TriggerSchedule)
-	}
+	rec.requeue(in, t.d)
 	row.state.KnownGen = 0 // a failure after this is news, also in the same generation
 	if row.Attempts != 0 || row.state.Action != "" || row.state.GivenUp || row.state.RetryAt != 0 || row.state.Steps != 0 {
 		episode := row.state.EpisodeAt
@@ -191,6 +190,13 @@ func (t *turn) converged() {
 		return
 	}
 	rec.to(in, phase, why)
+}
+
+// requeue has the next turn be when the decision asks for it.
+func (rec *Record) requeue(in Input, d Decision) {
+	if until := toInstant(d.until); until > in.now() {
+		rec.wakeAt(until, TriggerSchedule)
+	}
 }
 
 func (t *turn) wait() {

@@ -193,3 +193,20 @@ func TestUpsertOfAGeneration(t *testing.T) {
 		}
 	}
 }
+
+// TestRequeueWithNothingToWrite: what is as recorded is looked at again when its decision asks for it.
+func TestRequeueWithNothingToWrite(t *testing.T) {
+	now, policy, reason := instant(1_000_000).time(), Policy{}.WithDefaults(), NewReason("as-desired", "")
+	snap := Snapshot{Row: Row{Ref: Ref{Kind: "lamp", ID: "a"}, Generation: 1, ConvergedGen: 1, Phase: Converged, Reason: reason}}
+	causes := CausesOf(Cause{Trigger: TriggerResync})
+	for _, after := range []time.Duration{0, 7 * time.Minute} {
+		d := IsConverged(reason)
+		if after > 0 {
+			d = d.RequeueAt(now.Add(after))
+		}
+		rec := AfterDecide(Input{Snap: &snap, Policy: &policy, Causes: &causes, Now: now}, d, nil)
+		if want := now.Add(after); rec.Write || (rec.Why != 0) != (after > 0) || after > 0 && !rec.Wake.Equal(want) {
+			t.Errorf("after %s: writes %v, wakes at %s for %v", after, rec.Write, rec.Wake, rec.Why)
+		}
+	}
+}
