@@ -20,6 +20,7 @@ type Controller struct {
 	names []string // of the kinds, as registered
 
 	started atomic.Bool
+	stepped bool          // by a Stepper, in one goroutine
 	loaded  chan struct{} // closed when the queue has what was open at the start
 	stopped chan struct{}
 	wake    chan struct{} // there is something for a free worker, or will be earlier than was known
@@ -173,20 +174,26 @@ func (l *Controller) Run(ctx context.Context) error {
 	return nil
 }
 
-// collectGarbage purges what is long deleted and looks for orphans, at start and
-// then every hour.
+// housekeeping is how often a controller purges what is long deleted and looks for orphans.
+const housekeeping = time.Hour
+
+// collectGarbage keeps house at start and from time to time.
 func (l *Controller) collectGarbage(ctx context.Context) {
-	tick := time.NewTicker(time.Hour)
+	tick := time.NewTicker(housekeeping)
 	defer tick.Stop()
 	for {
-		for _, name := range l.names {
-			l.collectKind(ctx, name)
-		}
+		l.keepHouse(ctx)
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
 		}
+	}
+}
+
+func (l *Controller) keepHouse(ctx context.Context) {
+	for _, name := range l.names {
+		l.collectKind(ctx, name)
 	}
 }
 

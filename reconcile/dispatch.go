@@ -142,9 +142,30 @@ func (o *queueOwner) serve(ctx context.Context) {
 		case <-due:
 		}
 	}
+	o.endTurns()
+}
+
+// endTurns has no turn begin any more.
+func (o *queueOwner) endTurns() {
 	o.mu.Lock()
+	defer o.mu.Unlock()
 	o.ended = true
-	o.mu.Unlock()
+}
+
+// first begins the turn that is due first; nil if none is.
+func (o *queueOwner) first() *run {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.drain()
+	return o.take(o.l.cfg.now())
+}
+
+// due is when the next turn is.
+func (o *queueOwner) due() (time.Time, bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.drain()
+	return o.queue.Next()
 }
 
 // fill starts workers for what is due, and says how long to wait for what is due next if
