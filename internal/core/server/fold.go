@@ -64,6 +64,45 @@ func NewPlanState(p *plan.State, docs plan.Documents) *State {
 	return s
 }
 
+// NewStateWith is NewState with a plan that has folded the log: what follows parts, of SnapshotParts, is
+// folded into all else, events being what log decodes to.
+func NewStateWith(p *plan.State, docs plan.Documents, parts map[string]json.RawMessage, log []event.Entry, events []event.Event) (*State, error) {
+	s := NewState(docs)
+	s.Plan = p
+	rest := s.folds[:len(s.folds)-1]
+	for _, f := range rest {
+		if part, ok := parts[f.Name()]; ok {
+			if err := f.Restore(part); err != nil {
+				return nil, fmt.Errorf("%s: %w", f.Name(), err)
+			}
+		}
+	}
+	for i := range log {
+		for _, f := range rest {
+			if _, of := f.(nodesFold); of {
+				continue
+			}
+			if err := apply(f, log[i], &events[i]); err != nil {
+				return nil, fmt.Errorf("entry %d: %w", i+1, err)
+			}
+		}
+	}
+	return s, nil
+}
+
+// SnapshotParts encodes all but the plan, by the names of the folds.
+func (s *State) SnapshotParts() (map[string]json.RawMessage, error) {
+	parts := map[string]json.RawMessage{}
+	for _, f := range s.folds[:len(s.folds)-1] {
+		raw, err := f.Snapshot()
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", f.Name(), err)
+		}
+		parts[f.Name()] = raw
+	}
+	return parts, nil
+}
+
 // Apply folds one entry of the log.
 func (s *State) Apply(e event.Entry) error { return s.share(nil, []event.Entry{e}) }
 
@@ -116,16 +155,36 @@ func (s *State) Record(host string, now clock.Instant, events ...event.Event) ([
 // share folds entries into every fold but the one that decided them.
 func (s *State) share(from Fold, entries []event.Entry) error {
 	for i := range entries {
+		var ev event.Event
 		for _, f := range s.folds {
 			if _, of := f.(nodesFold); f == from || event.IsOfNodes(entries[i].Type) != of {
 				continue
 			}
-			if err := f.Apply(entries[i]); err != nil {
+			if err := apply(f, entries[i], &ev); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// decodedFold is a fold that reads most entries: one is decoded once for all of them.
+type decodedFold interface {
+	applyDecoded(e event.Entry, ev event.Event) error
+}
+
+// apply folds an entry, whose event is decoded into ev where that is needed and nil.
+func apply(f Fold, e event.Entry, ev *event.Event) (err error) {
+	d, ok := f.(decodedFold)
+	if !ok {
+		return f.Apply(e)
+	}
+	if *ev == nil {
+		if *ev, err = event.Decode(e); err != nil {
+			return err
+		}
+	}
+	return d.applyDecoded(e, *ev)
 }
 
 // Live lists what hosts may still be given, and what they report to run: manifests, and

@@ -25,6 +25,10 @@ func (f *planFold) Apply(e event.Entry) error          { return f.Plan.Apply(e) 
 func (f *planFold) Due() clock.Instant                 { return f.due }
 func (f *planFold) Snapshot() (json.RawMessage, error) { return json.Marshal(f.Plan) }
 
+func (f *planFold) applyDecoded(e event.Entry, ev event.Event) error {
+	return f.Plan.ApplyEvent(e, ev)
+}
+
 func (f *planFold) Next(now clock.Instant) ([]event.Entry, error) {
 	p, err := plan.Next(f.Plan, now)
 	if err != nil {
@@ -147,7 +151,14 @@ func (f rowsFold) Apply(e event.Entry) error {
 	if err != nil {
 		return err
 	}
-	return f.fold(ev.(event.ResourceRecorded).Write)
+	return f.applyDecoded(e, ev)
+}
+
+func (f rowsFold) applyDecoded(_ event.Entry, ev event.Event) error {
+	if ev, of := ev.(event.ResourceRecorded); of {
+		return f.fold(ev.Write)
+	}
+	return nil
 }
 
 func (f rowsFold) fold(raw json.RawMessage) error {
