@@ -17,23 +17,37 @@ type used struct {
 
 // learn reads what the bundles of the newest release use, those that were not read before.
 func (r *Runner) learn(ctx context.Context) error {
-	for _, h := range r.srv.Roster() { // order-free: it fills a map
-		r.mu.Lock()
-		_, known := r.used[h.Bundle]
-		r.mu.Unlock()
-		if known || h.Bundle == "" { // a host that leaves may have none
-			continue
-		}
-		b, err := r.srv.Bundle(ctx, h.Bundle)
+	unread := r.unread()
+	for d := range unread { // order-free: it fills a map
+		b, err := r.srv.Bundle(ctx, d)
 		if err != nil {
 			return err
 		}
 		r.mu.Lock()
-		r.used[h.Bundle] = usedBy(b.Containers)
+		r.used[d] = usedBy(b.Containers)
 		r.mu.Unlock()
 	}
-	r.forget()
+	if len(unread) > 0 {
+		r.forget()
+	}
 	return nil
+}
+
+// unread are the bundles of the newest release that were not read. A host that leaves may have none.
+func (r *Runner) unread() map[digest.Digest]struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var out map[digest.Digest]struct{}
+	for _, h := range r.srv.Roster() { // order-free: it fills a map
+		if _, known := r.used[h.Bundle]; known || h.Bundle == "" {
+			continue
+		}
+		if out == nil {
+			out = map[digest.Digest]struct{}{}
+		}
+		out[h.Bundle] = struct{}{}
+	}
+	return out
 }
 
 // forget drops what no host of the release has.

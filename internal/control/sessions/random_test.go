@@ -3,7 +3,9 @@ package sessions
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strconv"
 	"testing"
 	"testing/synctest"
@@ -11,7 +13,6 @@ import (
 
 	"math/rand/v2"
 
-	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/place"
 	"github.com/steadyfleet/steady/internal/core/session"
 	"github.com/steadyfleet/steady/reconcile/engine"
@@ -22,17 +23,31 @@ import (
 // when all has settled every session is retired, or an orphan with one alert, and one failure was escalated
 // once. STEADY_SESSION_SEEDS plays so many; STEADY_SESSION_SEED replays one.
 func TestRandomLives(t *testing.T) {
-	from, n := uint64(1), uint64(30)
+	randomLives(t, 300, func(t *testing.T, seed uint64) { randomLife(stepped(t, namesOf(seed)...), seed, 3, 40) })
+}
+
+// TestRandomLivesOnWorkers plays a hundredth of them in a bubble, in which turns run on workers as they do on a server.
+func TestRandomLivesOnWorkers(t *testing.T) {
+	randomLives(t, 10, func(t *testing.T, seed uint64) {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, namesOf(seed)...)
+			defer w.close()
+			randomLife(w, seed, 3, 40)
+		})
+	})
+}
+
+func randomLives(t *testing.T, n uint64, play func(*testing.T, uint64)) {
+	from := uint64(1)
 	if s := os.Getenv("STEADY_SESSION_SEEDS"); s != "" {
-		n = number(t, s)
+		n = max(10, number(t, s)*n/300)
 	}
 	if s := os.Getenv("STEADY_SESSION_SEED"); s != "" {
 		from, n = number(t, s), 1
 	}
 	began := time.Now()
 	for seed := from; seed < from+n && !t.Failed(); seed++ {
-		synctest.Test(t, func(t *testing.T) { randomLife(t, seed, 4, 3, 40) })
-		if t.Failed() {
+		if play(t, seed); t.Failed() {
 			t.Logf("replay: STEADY_SESSION_SEED=%d go test ./internal/control/sessions -run TestRandomLives", seed)
 		}
 	}
@@ -47,18 +62,18 @@ func number(t *testing.T, s string) uint64 {
 	return n
 }
 
-func randomLife(t *testing.T, seed uint64, hosts, sessions, steps int) {
-	r := rand.New(rand.NewPCG(seed, 1))
-	var names []string
-	for i := range 1 + r.IntN(hosts) {
+func namesOf(seed uint64) (names []string) {
+	for i := range 1 + rand.New(rand.NewPCG(seed, 2)).IntN(4) {
 		names = append(names, fmt.Sprintf("h%d", i))
 	}
-	w := newWorld(t, names...)
-	defer w.close()
-	made := 0
+	return names
+}
+
+func randomLife(w *world, seed uint64, sessions, steps int) {
+	r, names, made := rand.New(rand.NewPCG(seed, 1)), slices.Sorted(maps.Keys(w.agents)), 0
 	for range steps {
 		w.randomStep(r, names, sessions, &made)
-		pass(time.Duration(r.IntN(600)) * time.Second)
+		w.pass(time.Duration(r.IntN(600)) * time.Second)
 	}
 	for _, h := range names {
 		w.online(h, r.IntN(4) > 0)
@@ -66,7 +81,7 @@ func randomLife(t *testing.T, seed uint64, hosts, sessions, steps int) {
 	w.mu.Lock()
 	w.down = nil
 	w.mu.Unlock()
-	pass(2 * day)
+	w.pass(2 * day)
 	w.settled(made)
 }
 
@@ -75,7 +90,7 @@ func (w *world) randomStep(r *rand.Rand, hosts []string, sessions int, made *int
 	name := fmt.Sprintf("s%d", r.IntN(sessions))
 	switch r.IntN(12) {
 	case 0, 1, 2:
-		if err := w.runner.Create(ctx, name, randomSession(r), nil, "ann"); err == nil {
+		if err := w.runner.Create(ctx, name, randomSession(r, w.now()), nil, "ann"); err == nil {
 			*made++
 		}
 	case 3:
@@ -87,7 +102,7 @@ func (w *world) randomStep(r *rand.Rand, hosts []string, sessions int, made *int
 	case 7:
 		w.restart()
 	case 8:
-		_ = w.runner.Extend(ctx, name, time.Now().Add(time.Duration(1+r.IntN(180))*time.Minute).UTC(), "ann") // may be refused
+		_ = w.runner.Extend(ctx, name, w.now().Add(time.Duration(1+r.IntN(180))*time.Minute).UTC(), "ann") // may be refused
 	case 9:
 		_ = w.runner.Stop(ctx, name, "ann") // there may be none
 	case 10:
@@ -101,8 +116,8 @@ func (w *world) randomStep(r *rand.Rand, hosts []string, sessions int, made *int
 	}
 }
 
-func randomSession(r *rand.Rand) session.Spec {
-	now := time.Now().UTC().Truncate(time.Millisecond)
+func randomSession(r *rand.Rand, at time.Time) session.Spec {
+	now := at.UTC().Truncate(time.Millisecond)
 	minutes := func(n int) time.Duration { return time.Duration(r.IntN(n)) * time.Minute }
 	s := session.Spec{OnFailure: action(r)}
 	s.Timeslot.ProvisionAt = now.Add(minutes(60))
@@ -143,7 +158,7 @@ func (w *world) settled(made int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, a := range w.agents {
-		if left := a.live(clock.FromTime(time.Now())); len(left) > 0 {
+		if left := a.live(w.clock()); len(left) > 0 {
 			w.t.Fatalf("%v runs when all is over", left)
 		}
 	}

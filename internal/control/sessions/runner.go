@@ -3,9 +3,11 @@
 package sessions
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -48,10 +50,11 @@ type Runner struct {
 	used map[digest.Digest]used // by bundle
 }
 
-// The policies of the kinds. A parent has nothing to try again.
+// The policies of the kinds. A parent has nothing to try again. What concerns a pod wakes it: see
+// Committed; a resync finds what nobody told of.
 var (
 	parents = reconcile.Policy{OnDrift: reconcile.Enforce, Resync: 10 * time.Minute, CleanupGrace: session.MaxLength}
-	ofPods  = reconcile.Policy{OnDrift: reconcile.Enforce, Resync: time.Minute, CleanupGrace: session.MaxLength,
+	ofPods  = reconcile.Policy{OnDrift: reconcile.Enforce, Resync: 10 * time.Minute, CleanupGrace: session.MaxLength,
 		Retry: reconcile.RetryPolicy{Max: 5, Base: time.Second, Cap: time.Minute}}
 	ofPhases = reconcile.Policy{OnDrift: reconcile.Enforce, CleanupGrace: session.MaxLength, ActTimeout: commandTimeout,
 		Retry: reconcile.RetryPolicy{Max: 5, Base: time.Second, Cap: time.Minute}}
@@ -82,24 +85,35 @@ func (r *Runner) Run(ctx context.Context) error {
 	return r.loop.Run(ctx)
 }
 
+// Stepper has a simulation take the turns itself, in place of Run.
+func (r *Runner) Stepper(ctx context.Context) (*reconcile.Stepper, error) { return r.loop.Stepper(ctx) }
+
 // Committed has the pods looked at that committed events of hosts may concern. It never blocks.
 func (r *Runner) Committed(s *server.State, entries []event.Entry) {
 	if len(s.Booked) == 0 {
 		return
 	}
-	news := map[string]string{}
+	news, release := map[string]string{}, ""
 	for i := range entries {
-		if host := entries[i].Host(); host != "" && news[host] == "" {
+		switch host := entries[i].Host(); {
+		case entries[i].Type == (event.ReleaseAccepted{}).EventType():
+			release = entries[i].Type // hosts may be declared otherwise
+		case host != "" && news[host] == "":
 			news[host] = entries[i].Type
 		}
 	}
-	if len(news) == 0 {
+	if len(news) == 0 && release == "" {
 		return
 	}
-	for ref, b := range s.Booked { // order-free: the queue orders
-		if why := news[b.Host]; why != "" {
-			r.loop.Enqueue(ref, engine.Cause{Trigger: engine.TriggerExternal, ID: why})
+	var refs []engine.Ref
+	for ref, b := range s.Booked { // order-free: sorted below
+		if news[b.Host] != "" || release != "" {
+			refs = append(refs, ref)
 		}
+	}
+	slices.SortFunc(refs, engine.Ref.Compare)
+	for _, ref := range refs {
+		r.loop.Enqueue(ref, engine.Cause{Trigger: engine.TriggerExternal, ID: cmp.Or(news[s.Booked[ref].Host], release)})
 	}
 }
 

@@ -28,7 +28,7 @@ import (
 )
 
 // world is a server's real state and log with hosts that do what their layers say, in the time of a
-// synctest bubble. The log outlives every process.
+// synctest bubble, or in that of its steps. The log outlives every process.
 type world struct {
 	t       testkit.T
 	mu      sync.Mutex
@@ -46,7 +46,18 @@ type world struct {
 	done   chan error
 	ctx    context.Context
 	end    context.CancelFunc
+	steps  *steps // nil in a bubble
 }
+
+// now is the time of the world.
+func (w *world) now() time.Time {
+	if w.steps != nil {
+		return w.steps.now
+	}
+	return time.Now()
+}
+
+func (w *world) clock() clock.Instant { return clock.FromTime(w.now()) }
 
 // agent is a host: what runs on it, until when, and what it does wrong.
 type agent struct {
@@ -60,6 +71,15 @@ type agent struct {
 const day = 24 * time.Hour
 
 func newWorld(t testkit.T, hosts ...string) *world {
+	w := hostsOf(t, hosts)
+	w.ctx, w.end = context.WithCancel(context.Background())
+	w.fold()
+	w.start()
+	go w.live()
+	return w
+}
+
+func hostsOf(t testkit.T, hosts []string) *world {
 	w := &world{t: t, roster: map[string]fleet.RosterHost{}, agents: map[string]*agent{}, changed: make(chan struct{}, 1)}
 	for _, name := range hosts {
 		w.roster[name] = fleet.RosterHost{Channel: "lab", Bundle: digest.Of([]byte("empty")), Tags: []string{"lab"},
@@ -68,10 +88,6 @@ func newWorld(t testkit.T, hosts ...string) *world {
 		w.agents[name] = &agent{online: true, running: map[string]clock.Instant{}, broken: map[string]bool{}, told: map[string]engine.Phase{},
 			facts: event.HostFacts{CPUs: 8, Memory: 16 << 30, Arch: "amd64", Engine: "docker", GPUs: []event.GPU{{Vendor: "nvidia", Model: "t4", Memory: 16 << 30}, {Vendor: "nvidia", Model: "t4", Memory: 16 << 30}}}}
 	}
-	w.ctx, w.end = context.WithCancel(context.Background())
-	w.fold()
-	w.start()
-	go w.live()
 	return w
 }
 
@@ -93,8 +109,14 @@ func (w *world) check(err error) {
 }
 
 func (w *world) start() {
-	r, err := New(w, time.Now, slog.New(slog.DiscardHandler))
+	r, err := New(w, w.now, slog.New(slog.DiscardHandler))
 	w.check(err)
+	if w.steps != nil {
+		w.runner = r
+		w.steps.turns, err = r.Stepper(context.Background())
+		w.check(err)
+		return
+	}
 	if w.client != nil {
 		r.client = w.client
 	}
@@ -106,8 +128,10 @@ func (w *world) start() {
 
 // restart ends the server and begins another one on the same log.
 func (w *world) restart() {
-	w.stop()
-	w.check(<-w.done)
+	if w.steps == nil {
+		w.stop()
+		w.check(<-w.done)
+	}
 	w.mu.Lock()
 	w.fold()
 	w.mu.Unlock()
@@ -135,7 +159,7 @@ func (w *world) Record(_ context.Context, host string, decide func(*server.State
 	if w.down != nil {
 		return w.down
 	}
-	now := clock.FromTime(time.Now())
+	now := w.clock()
 	events, err := decide(w.state, now)
 	if err != nil {
 		return err
@@ -146,10 +170,12 @@ func (w *world) Record(_ context.Context, host string, decide func(*server.State
 
 // record appends events; the caller has mu.
 func (w *world) record(host string, events ...event.Event) {
-	entries, err := w.state.Record(host, clock.FromTime(time.Now()), events...)
+	entries, err := w.state.Record(host, w.clock(), events...)
 	w.check(err)
 	w.log = append(w.log, entries...)
-	w.holds()
+	if host == "" { // rows
+		w.holds()
+	}
 	w.runner.Committed(w.state, entries)
 	if host != "" {
 		w.kick()
@@ -194,27 +220,36 @@ func (w *world) live() {
 			pass(time.Second)
 		case <-timer.C:
 		}
-		w.mu.Lock()
-		now := clock.FromTime(time.Now())
-		if due := w.state.Managed.Due(); w.down == nil && due.Reached(now) {
-			entries, err := w.state.Next(now)
-			w.check(err)
-			w.log = append(w.log, entries...)
-			w.runner.Committed(w.state, entries)
-		}
-		for _, name := range slices.Sorted(maps.Keys(w.agents)) {
-			w.follow(name, w.agents[name])
-		}
-		next := time.Hour
-		if due := w.state.Managed.Due(); due != 0 {
-			next = max(time.Second, due.Sub(now).Std())
-		}
-		timer.Reset(next)
-		w.mu.Unlock()
+		timer.Reset(w.tend())
 	}
 }
 
+// tend has the server drop what has ended and the hosts follow their layers, and says when to look again.
+func (w *world) tend() (next time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now := w.clock()
+	if due := w.state.Managed.Due(); w.down == nil && due.Reached(now) {
+		entries, err := w.state.Next(now)
+		w.check(err)
+		w.log = append(w.log, entries...)
+		w.runner.Committed(w.state, entries)
+	}
+	for _, name := range slices.Sorted(maps.Keys(w.agents)) {
+		w.follow(name, w.agents[name])
+	}
+	next = time.Hour
+	if due := w.state.Managed.Due(); due != 0 {
+		next = max(time.Second, due.Sub(now).Std())
+	}
+	return next
+}
+
 func (w *world) kick() {
+	if w.steps != nil {
+		w.steps.soon()
+		return
+	}
 	select {
 	case w.changed <- struct{}{}:
 	default:
@@ -225,7 +260,7 @@ func (w *world) follow(name string, a *agent) {
 	if !a.online || w.down != nil {
 		return
 	}
-	now := clock.FromTime(time.Now())
+	now := w.clock()
 	a.running = map[string]clock.Instant{}
 	if layer := w.state.Managed.Hosts[name]; layer != nil {
 		for id, e := range layer.Entries {
@@ -283,14 +318,33 @@ func (w *world) breaks(host, id string, broken bool) {
 	w.kick()
 }
 
-// holds checks that no GPU is booked twice, and no host beyond what it has.
+// holds checks that no GPU is booked twice, and no host beyond what it has, at the start of any booking: nowhere
+// is more booked than at one of them.
 func (w *world) holds() {
 	w.t.Helper()
-	for ref, b := range w.state.Booked {
-		others := maps.Clone(w.state.Booked)
-		delete(others, ref)
-		if !others.Fits(ref, &b, place.Resources{MilliCPU: 8000, Memory: 16 << 30}) {
-			w.t.Fatalf("double booking: %s on %s with GPUs %v over %+v", ref, b.Host, b.GPUs, b.Slot)
+	byHost := map[string][]session.PodReport{}
+	for _, b := range w.state.Booked {
+		byHost[b.Host] = append(byHost[b.Host], b)
+	}
+	for name, all := range byHost {
+		for i := range all {
+			var sum place.Resources
+			gpus := map[int]bool{}
+			for k := range all {
+				if all[k].Slot.From > all[i].Slot.From || all[k].Slot.To <= all[i].Slot.From {
+					continue
+				}
+				sum = sum.Add(all[k].Resources)
+				for _, g := range all[k].GPUs {
+					if gpus[g] {
+						w.t.Fatalf("double booking: GPU %d of %s at %s: %+v", g, name, all[i].Slot.From, all)
+					}
+					gpus[g] = true
+				}
+			}
+			if !sum.Fits(place.Resources{MilliCPU: 8000, Memory: 16 << 30}) {
+				w.t.Fatalf("double booking: %+v of %s at %s: %+v", sum, name, all[i].Slot.From, all)
+			}
 		}
 	}
 }
@@ -332,7 +386,7 @@ func (w *world) story(name string) string {
 func (w *world) runningOn(host string) []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.agents[host].live(clock.FromTime(time.Now()))
+	return w.agents[host].live(w.clock())
 }
 
 var errDown = errors.New("the disk is slow today")

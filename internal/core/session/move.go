@@ -81,7 +81,7 @@ func (s *PodSpec) leave(b PodReport, request place.Request, o *PodSeen, now time
 	case len(o.Left) > 0 && !o.Offline:
 		return engine.Wait(engine.NewReason(codeMoving, "host "+b.Host+" removes "+o.Left[0])).WithReport(b)
 	case !o.Choice.Placed():
-		return engine.WaitUntil(o.Next, engine.NewReason(codeNoRoom, "it leaves "+b.Host+"; "+noRoom(o))).WithReport(b)
+		return engine.WaitUntil(o.lookAgain(now), engine.NewReason(codeNoRoom, "it leaves "+b.Host+"; "+noRoom(o))).WithReport(b)
 	}
 	next := PodReport{Reservation: request.Reserve(o.Choice), Ran: b.Ran, Moves: b.Moves + 1}
 	return engine.WaitUntil(now, engine.NewReason(codeMoving, "it goes from "+b.Host+" to "+next.Host)).WithReport(next)

@@ -50,7 +50,7 @@ func TestPodMoves(t *testing.T) {
 			check: func(r PodReport) bool { return r.Host == "a" }},
 		{name: "waits for no host that is offline", spec: PodSpec{Moves: true}, seen: PodSeen{Booking: booking(leaving), Left: []string{"w"}, Offline: true, Choice: chosen}, want: "wait", until: 1,
 			check: func(r PodReport) bool { return r.Host == "b" && r.Ran && r.Lease == 0 && r.Moves == 1 && r.State == "" }},
-		{name: "keeps what it has while there is no room", spec: PodSpec{Moves: true}, seen: PodSeen{Booking: booking(leaving)}, want: "wait",
+		{name: "keeps what it has while there is no room", spec: PodSpec{Moves: true}, seen: PodSeen{Booking: booking(leaving)}, want: "wait", until: lookForRoom,
 			check: func(r PodReport) bool { return r.Host == "a" && r.State == StateLeaving }},
 		{name: "is drained", spec: PodSpec{Moves: true}, seen: PodSeen{Booking: booking(nil), Set: []string{"w"}, Lost: "host a is disabled"}, want: "wait", until: 1,
 			check: func(r PodReport) bool { return r.State == StateLeaving }},

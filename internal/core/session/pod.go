@@ -107,6 +107,17 @@ func (SetWorkloads) ActionName() string { return "set-workloads" }
 // ActionName implements engine.Action.
 func (RemoveWorkloads) ActionName() string { return "remove-workloads" }
 
+// lookForRoom is how often a pod that has no room looks for some: what others give back, and hosts that
+// come, wake nobody else.
+const lookForRoom = 30 * time.Second
+
+func (o *PodSeen) lookAgain(now time.Time) time.Time {
+	if at := now.Add(lookForRoom); o.Next.IsZero() || at.Before(o.Next) {
+		return at
+	}
+	return o.Next
+}
+
 // DecidePod is the decision on a pod: a host, its workloads there, and that they run.
 func DecidePod(v engine.View[PodSpec, PodSeen]) engine.Decision {
 	o := &v.Observed
@@ -125,11 +136,11 @@ func DecidePod(v engine.View[PodSpec, PodSeen]) engine.Decision {
 			b.State = StateSet
 		}
 		if o.Unfit != "" {
-			return engine.Wait(engine.NewReason(codeNoRoom, o.Unfit)).WithReport(b)
+			return engine.WaitUntil(v.Now.Add(lookForRoom), engine.NewReason(codeNoRoom, o.Unfit)).WithReport(b)
 		}
 		b.Slot = b.SlotOf(spec)
 	case !o.Choice.Placed():
-		return engine.WaitUntil(o.Next, engine.NewReason(codeNoRoom, noRoom(o)))
+		return engine.WaitUntil(o.lookAgain(v.Now), engine.NewReason(codeNoRoom, noRoom(o)))
 	default:
 		b = PodReport{Reservation: request.Reserve(o.Choice)} // in the slot of the choice
 	}
