@@ -60,6 +60,8 @@ type agent struct {
 	left, out bool     // it stays cut off; it is off for good
 	enrolling bool     // again
 
+	lodging *lodging // nil where there are no sessions
+
 	disputed bool // the server claims to have more of its events than there are
 
 	// volatile
@@ -134,6 +136,9 @@ func (a *agent) enrol() {
 		return
 	}
 	a.enrolments++
+	if a.lodging != nil {
+		a.lodging = newLodging()
+	}
 	a.inc, a.serial, a.issued, a.enrolling = ev.Incarnation, ev.Serial, s.now()/1000*1000, false
 	if a.w.publisher != nil {
 		a.trusted = s.begins()
@@ -153,6 +158,7 @@ func (a *agent) start() {
 		a.follow()
 	}
 	a.startedAt, a.confirmed = a.w.now, false
+	a.lodgesAgain()
 	a.step(core.Started{BootID: a.bootID(), Current: a.core.Machine.Current, SetBack: a.behindAnchor(), Confirm: true})
 	a.poll()
 	a.beat()
@@ -167,6 +173,7 @@ func (a *agent) crash(down clock.Duration, reboot bool) {
 	}
 	if reboot {
 		a.boot++
+		a.lodging.reboot()
 		a.skew -= clock.Instant(down)
 	}
 	a.stop(down)
@@ -337,6 +344,7 @@ func (a *agent) heartbeat() {
 				return // it fetches and accepts nothing
 			}
 			a.measure()
+			a.fetch()
 			a.catchUp(root, release)
 			a.receive(overrides)
 			if process == a.process() {

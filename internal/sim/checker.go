@@ -30,11 +30,12 @@ type checker struct {
 	refused   int // documents that hosts did not accept
 	positions map[*byte]position
 	pace      pace
+	labs      labsJudge
 }
 
 func newChecker() checker {
 	return checker{starts: map[grantOf]bool{}, affected: map[hostOf]bool{}, failures: map[hostOf]bool{}, acked: map[string]uint64{},
-		positions: map[*byte]position{}, pace: pace{opened: map[digest.Digest]clock.Instant{}, beside: map[digest.Digest]clock.Instant{}}}
+		positions: map[*byte]position{}, labs: labsJudge{loose: map[labEntryOn]clock.Instant{}, phases: map[string]int{}}, pace: pace{opened: map[digest.Digest]clock.Instant{}, beside: map[digest.Digest]clock.Instant{}}}
 }
 
 type grantOf struct{ host, grant string }
@@ -183,7 +184,7 @@ func (t *checker) given(s *server, to string) {
 
 // restored forgets what a restored log forgot.
 func (t *checker) restored() {
-	t.behind = true
+	t.behind, t.labs.doubted = true, true
 	clear(t.acked)
 }
 
@@ -273,7 +274,7 @@ func (w *World) settled() bool {
 			return false
 		}
 	}
-	return true
+	return w.labsSettled()
 }
 
 // mayGoBack reports whether time alone lets a host be sent back that is to be.
@@ -341,7 +342,7 @@ func (w *World) unsettled() string {
 			parts = append(parts, fmt.Sprintf("%s %s cursor=%d held=%s", r.Name, r.Phase, r.Cursor, r.Blocked))
 		}
 	}
-	return strings.Join(parts, "; ")
+	return strings.Join(append(parts, w.unsettledLabs()...), "; ")
 }
 
 // checkEnd holds the server's picture against the hosts once all is at rest.
@@ -366,6 +367,7 @@ func (w *World) checkEnd() {
 	if !w.lying {
 		w.checkDone(s)
 	}
+	w.checkLabs(s)
 	for _, d := range s.state.Order {
 		if r := s.state.Rollouts[d]; r != nil && r.Phase == rollout.Reverted && s.state.Channels[r.Channel].Latest == d {
 			w.checkReverted(r)

@@ -119,18 +119,28 @@ func (p *planning) all() {
 	p.lostTails()
 	p.impatience()
 	p.boasts()
-	p.unenrolled()
+	if !w.labs() {
+		p.unenrolled()
+	}
 	p.silences()
 	p.degrades()
-	p.facts()
-	p.sessions()
+	if w.labs() {
+		p.labs()
+	} else {
+		p.facts()
+		p.sessions()
+	}
 	p.drifts()
-	p.ends()
-	p.setBacks()
+	if !w.labs() { // identities end where there are no sessions
+		p.ends()
+		p.setBacks()
+	}
 	p.prunes()
 	p.rotations()
-	p.liars()
-	w.modelled = w.modelled && !w.lying // what liars report by no machine, the two may follow to different ends
+	if !w.labs() {
+		p.liars()
+	}
+	w.modelled = w.modelled && !w.lying && !w.labs() // what liars report by no machine, the two may follow to different ends
 }
 
 // host plans what goes wrong on one host.
@@ -154,7 +164,7 @@ func (p *planning) host(a *agent) {
 	}
 	if r.IntN(6) == 0 {
 		jump := p.between(-2*clock.Day, 2*clock.Day)
-		p.add(p.some(0), func() { a.wall += jump }, "the wall clock of %s jumps by %s", a.name, jump)
+		p.add(p.some(0), func() { a.wall += jump; a.lodge() }, "the wall clock of %s jumps by %s", a.name, jump)
 	}
 }
 

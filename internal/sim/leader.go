@@ -15,6 +15,7 @@ import (
 func (s *server) die(down clock.Duration) {
 	s.down = true
 	s.w.trace("the server dies")
+	s.close()
 	s.hangUp()
 	if s.w.stale == s {
 		s.stop("dies")
@@ -105,6 +106,7 @@ func (s *server) stop(words string) {
 	}
 	s.w.trace("the replaced server %s", words)
 	s.down, s.gone = true, true
+	s.close()
 	s.hangUp()
 	s.w.stale = nil
 }
@@ -117,6 +119,7 @@ func (w *World) takeOver(pause clock.Duration) {
 		return
 	}
 	w.trace("the server is paused for %s", pause)
+	w.checks.labs.doubted = true
 	old.down = true
 	old.hangUp()
 	next := newServer(w)
@@ -130,6 +133,7 @@ func (w *World) takeOver(pause clock.Duration) {
 		w.paused = false
 		if w.now >= w.faultsEnd {
 			old.gone = true
+			old.close()
 			return
 		}
 		w.trace("the replaced server wakes up")
@@ -140,7 +144,11 @@ func (w *World) takeOver(pause clock.Duration) {
 }
 
 // serverClock has the server's wall clock jump.
-func (w *World) serverClock(jump clock.Duration) { w.server.wall += jump }
+func (w *World) serverClock(jump clock.Duration) {
+	w.server.wall += jump
+	w.checks.labs.unquiet = w.now
+	w.server.turnsAt(w.now)
+}
 
 // restore puts the log back to a part of itself and starts the server on it. The
 // release is pushed again, as people do after that.

@@ -88,7 +88,7 @@ const patience = opens + 5*clock.Minute
 // checkMoves is L3: once faults have ended something happens until all is at rest.
 func (w *World) checkMoves() {
 	p := &w.checks.pace
-	if n := len(w.log.entries); n != p.events || w.now <= w.faultsEnd {
+	if n := len(w.log.entries); n != p.events || w.now <= w.faultsEnd || !w.labsSettled() { // sessions end by time
 		p.events, p.last = n, w.now
 	}
 	if quiet := w.now.Sub(p.last); quiet > patience {
@@ -100,7 +100,7 @@ func (w *World) checkMoves() {
 // does within its bound.
 func (w *World) checkPace() {
 	p, s := &w.checks.pace, w.server
-	if w.now <= w.faultsEnd || s.away() || w.lying || !w.well(s) {
+	if w.now <= w.faultsEnd || s.away() || w.lying || w.labs() || !w.well(s) { // hosts in use have no bound
 		p.clean = 0
 		return
 	}

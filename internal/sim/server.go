@@ -50,6 +50,7 @@ type server struct {
 	// enough for hosts to report, and what it has to wait for.
 	began, until clock.Instant
 	owed         map[string]debt
+	labs         *labs // nil while it runs none
 }
 
 func newServer(w *World) *server {
@@ -69,11 +70,12 @@ func (s *server) begin(state *plan.State, head int) {
 	s.life++
 	s.w.log.processes++
 	s.wakeAt, s.last = 0, 0
-	s.core = coreserver.Begin(times, coreserver.NewPlanState(state, s.w.docs), s.term, fmt.Sprint("p", s.w.log.processes), s, s.time(), head > 0, s.w.log.setBack())
+	s.core = coreserver.Begin(times, s.fresh(state, head), s.term, fmt.Sprint("p", s.w.log.processes), s, s.time(), head > 0, s.w.log.setBack())
 	state.Watch(func(e event.Entry, ev event.Event) {
 		s.follow(e)
 		s.folded = append(s.folded, folded{e, ev})
 	})
+	s.open()
 }
 
 // now is the wall clock, which never goes back while the process lives.
@@ -179,6 +181,7 @@ func (s *server) publish(entries []event.Entry) {
 			s.answerPolls(name)
 		}
 	}
+	s.tellLabs(entries)
 }
 
 // view is a host as requests see it.

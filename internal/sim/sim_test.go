@@ -19,6 +19,7 @@ var (
 	seedFlag  = flag.Uint64("seed", 0, "replay this one schedule with a trace")
 	seedsFlag = flag.Int("seeds", 0, "how many schedules to play")
 	firstFlag = flag.Uint64("first", 1, "the first seed")
+	labsFlag  = flag.Bool("labs", false, "have sessions come and go in every schedule")
 	liarsFlag = flag.Bool("liars", false, "have hosts taken over in every schedule")
 )
 
@@ -50,6 +51,9 @@ func seeds(t *testing.T) int {
 // played is a schedule as the flags ask for it, and STEADY_MODEL, which holds every one
 // against the specification.
 func played(seed uint64) Config {
+	if *labsFlag {
+		return withLabs(seed)
+	}
 	share := func(always bool) Share {
 		if always {
 			return Always
@@ -61,6 +65,9 @@ func played(seed uint64) Config {
 
 // flags are what a replay of a schedule needs beside its seed.
 func (c *Config) flags() (words string) {
+	if c.Labs > 0 {
+		words += " -labs"
+	}
 	if c.Liars == Always {
 		words += " -liars"
 	}

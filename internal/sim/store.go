@@ -26,6 +26,7 @@ type store struct {
 	whole   int    // how much of it a backup has at least
 	cut     bool   // it was put back to a backup
 	bases   []base // what it was pruned to, the newest last; backups have their own
+	labs    labsBase
 	// processes counts those that ever led, also under a log that was put back.
 	processes int
 	// acknowledged is how long the log was when an append was last answered: its anchor.
@@ -153,6 +154,9 @@ func (l *store) truncate(n int) {
 	n = l.batches[i]
 	l.entries, l.events, l.terms = l.entries[:n:n], l.events[:n:n], l.terms[:n:n]
 	l.cut, l.second = true, nil
+	if l.labs.n > n {
+		l.labs = labsBase{}
+	}
 	l.acknowledged = n
 	l.bases = slices.DeleteFunc(l.bases, func(b base) bool { return b.made > n })
 	l.auditAgain()

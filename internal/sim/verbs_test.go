@@ -110,8 +110,8 @@ func done(ev event.Event) (names []string) {
 	return names
 }
 
-// sessionsReason is why schedules of this world draw nothing of sessions.
-const sessionsReason = "none: internal/control/sessions plays the real controller of sessions in virtual time"
+// sessionsReason is why other schedules draw nothing of sessions.
+const sessionsReason = "none: schedules with Labs draw what is asked of sessions, on the real controller"
 
 // asked says of each request of the operators' API that changes something what a
 // schedule draws of it: an event or a signed action, or the reason why nothing.

@@ -51,6 +51,8 @@ type Config struct {
 	Restore Share
 	// Liars has hosts be taken over: in one of twelve schedules by default.
 	Liars Share
+	// Labs has sessions come and go, by the runner as it ships: up to so many. None by default.
+	Labs int
 	// Drill plays an incident instead of a drawn fleet; see Drill.Seed.
 	Drill *Drill
 	// Trace, if set, is given each thing that happens, in words.
@@ -74,6 +76,8 @@ type Result struct {
 	Disrupted int
 	// Refused counts documents that hosts did not accept.
 	Refused int
+	// Labs counts what came of sessions and of what is below them, by kind and phase.
+	Labs map[string]int
 }
 
 // epoch is when every world begins, on the server's clock.
@@ -122,11 +126,12 @@ type World struct {
 	found     []audit.Violation
 	checks    checker
 	sittings  []sitting
-	auditor   auditor  // an operator who looks at evidence
-	early     []intent // of operators who wait for the next release
-	touched   bool     // a host changed since the last look
-	ending    bool     // identities end in this schedule
-	lying     bool     // hosts are taken over in it
+	roster    map[string]fleet.RosterHost // as sessions see it
+	auditor   auditor                     // an operator who looks at evidence
+	early     []intent                    // of operators who wait for the next release
+	touched   bool                        // a host changed since the last look
+	ending    bool                        // identities end in this schedule
+	lying     bool                        // hosts are taken over in it
 	lied      map[string]bool
 	serials   int
 	revoked   []fleet.Revocation // by the newest release
@@ -192,7 +197,7 @@ func (w *World) play() {
 
 func (w *World) result() Result {
 	r := Result{Seed: w.cfg.Seed, Hosts: len(w.agents), Releases: w.cfg.Releases, Events: len(w.log.entries), Steps: w.steps,
-		Elapsed: w.now.Sub(epoch), Violations: w.found, Affected: map[digest.Digest]int{}, Disrupted: w.checks.repairing, Refused: w.checks.refused}
+		Elapsed: w.now.Sub(epoch), Violations: w.found, Affected: map[digest.Digest]int{}, Disrupted: w.checks.repairing, Refused: w.checks.refused, Labs: w.checks.labs.phases}
 	for i := range w.plan {
 		r.Faults = append(r.Faults, w.plan[i].words)
 	}
@@ -216,7 +221,7 @@ func build(cfg Config) *World {
 	w := &World{cfg: cfg, now: epoch, checks: newChecker(), docs: library{}, bundles: map[digest.Digest]bundle{},
 		epoch: 1, starts: []uint64{0}, built: map[string][]digest.Digest{},
 		listed: map[string][]fleet.ManifestRef{}, hosts: map[string]*agent{}, lied: map[string]bool{}, faultsEnd: epoch.Add(cfg.Faulty)}
-	w.end = w.faultsEnd.Add(4 * clock.Hour)
+	w.end = w.faultsEnd.Add(max(4*clock.Hour, cfg.Faulty/15))
 	if cfg.Drill != nil {
 		w.fleet = cfg.Drill.fleet()
 	} else {
@@ -234,6 +239,9 @@ func build(cfg Config) *World {
 	for i, name := range w.fleet.hosts {
 		a := newAgent(w, name, clock.Instant(i+1)*clock.Instant(clock.Hour))
 		a.stages = r.IntN(4) == 0
+		if w.labs() {
+			a.lodging = newLodging()
+		}
 		w.hosts[name] = a
 		w.agents = append(w.agents, a)
 		w.after(w.between(0, 20*clock.Second), a.enrol)
