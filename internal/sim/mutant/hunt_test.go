@@ -79,6 +79,15 @@ func TestEveryNodeFaultIsFound(t *testing.T) {
 	h.all(t, 100)
 }
 
+// TestEverySessionFaultIsFound has schedules with sessions find the faults of Labs, each within
+// STEADY_SESSION_MUTANT_SEEDS schedules.
+func TestEverySessionFaultIsFound(t *testing.T) {
+	h := &hunter{pkg: "internal/sim", faults: Labs(), known: "testdata/session_seeds.txt", seeds: fromEnv(t, "STEADY_SESSION_MUTANT_SEEDS", 2000), patience: 10 * time.Minute}
+	h.batch = h.seeds
+	h.args = func(f *Fault) []string { return []string{"-labs", "-want", strings.Join(f.Finds, ",")} }
+	h.all(t, 100)
+}
+
 func fromEnv(t *testing.T, name string, otherwise int) int {
 	s := os.Getenv(name)
 	if s == "" {

@@ -23,7 +23,7 @@ func simulated() []string {
 	for i := 1; i <= 33; i++ {
 		all = append(all, "S"+strconv.Itoa(i))
 	}
-	all = append(all, "S38", "S40", "S42", "S43", "S55")
+	all = append(all, "S38", "S40", "S42", "S43", "S55", "S56", "S57", "S58")
 	for i := 44; i <= 53; i++ {
 		all = append(all, "S"+strconv.Itoa(i)) // of nodes
 	}
@@ -37,7 +37,7 @@ func simulated() []string {
 // to find anything.
 func TestEveryInvariantHasAFault(t *testing.T) {
 	planted := map[string]bool{}
-	for _, f := range slices.Concat(Faults(), Nodes()) {
+	for _, f := range slices.Concat(Faults(), Nodes(), Labs()) {
 		planted[f.Finds[0]] = true
 	}
 	for _, name := range simulated() {
@@ -50,9 +50,9 @@ func TestEveryInvariantHasAFault(t *testing.T) {
 // TestEveryFaultHasItsPlace: each fragment is in its file, once, and no two
 // overlap.
 func TestEveryFaultHasItsPlace(t *testing.T) {
-	faults, shells, nodes := slices.Concat(Faults(), Nodes()), Shells(), len(Nodes())
-	if len(faults)-nodes < 40 || len(shells) < 20 || nodes < 20 {
-		t.Errorf("%d faults, %d of shells and %d of nodes, at least 40, 20 and 20 are to be planted", len(faults)-nodes, len(shells), nodes)
+	faults, shells, nodes, labs := slices.Concat(Faults(), Nodes(), Labs()), Shells(), len(Nodes()), len(Labs())
+	if len(faults)-nodes-labs < 40 || len(shells) < 20 || nodes < 20 || labs < 15 {
+		t.Errorf("%d faults, %d of shells, %d of nodes and %d of sessions, at least 40, 20, 20 and 15 are to be planted", len(faults)-nodes-labs, len(shells), nodes, labs)
 	}
 	names := map[string]bool{}
 	for i := range faults {
