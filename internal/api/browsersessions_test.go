@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/steadyfleet/steady/internal/api/operator"
+	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/place"
 	"github.com/steadyfleet/steady/internal/core/session"
@@ -74,9 +75,10 @@ func TestBrowserSessions(t *testing.T) {
 	p.Write("searchbox", "Part of its name or owner", "cour")
 	p.WaitText("1 in all")
 	p.Write("searchbox", "Part of its name or owner", "")
-	p.TabTo("combobox", "State")
-	p.Type("Running")
 	p.WaitText("2 in all")
+	p.TabTo("combobox", "State")
+	p.Type("Running") // what waits for its host does not
+	p.WaitText("1 in all")
 	p.Press("Home")
 	usable(t, p, "sessions")
 	sessions.Choose("link", "course")
@@ -242,8 +244,8 @@ const slowly = `(() => {
 
 func (l *lab) attention(t *testing.T, p *browse.Page) {
 	n := awaiting()
-	n.OnFailure, n.Calls = engine.Abort, []string{"127.0.0.1:1"}
-	n.Parts[0].Phases = []session.Phase{{Name: "grade", Call: &session.Call{URL: "http://127.0.0.1:1/"}}}
+	n.OnFailure = engine.Abort
+	n.Parts[0].Phases = []session.Phase{{Name: "grade", Await: "graded", Timeout: clock.Second}}
 	testkit.Value(l.op.CreateSession(l.ctx(), "broken", n))(t)
 	p.Go(l.server.OperatorURL() + "/")
 	p.In("region", "Needs you").WaitText("broken is failed")
