@@ -2,14 +2,18 @@ package e2e
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -229,4 +233,64 @@ func (l *lease) staysOut(t *testing.T, value string) {
 		t.Errorf("only %d bytes were searched", searched)
 	}
 	fmt.Fprintln(t.Output(), searched, "bytes in", len(places), "places were searched")
+}
+
+// TestWhatASessionIsGivenEndsOnACutOffHost: a host that never reaches its server again ends a session by its own clock,
+// its secret and its volumes with it, and later what was kept.
+func TestWhatASessionIsGivenEndsOnACutOffHost(t *testing.T) {
+	t.Parallel()
+	l := newLease(t, sessionFleet)
+	cut := l.cuts()
+	now := time.Now().UTC()
+	made := testkit.Value(l.operator.CreateSession(t.Context(), "lab", operator.NewSession{
+		Timeslot: session.Timeslot{ProvisionAt: now, Start: now, End: now.Add(time.Hour), CleanupDeadline: now.Add(2 * time.Hour)},
+		Parts:    []session.Part{{Name: "shop", Pods: []session.Pod{givenPod()}}},
+	}))(t)
+	testkit.Eventually(t, "the pod runs", func() bool {
+		st := testkit.Value(l.operator.Session(t.Context(), "lab"))(t)
+		return st.Parts[0].Pods[0].Phase == string(engine.Converged)
+	})
+	c := l.running(t)
+	gone, kept := l.volume(t, c, "/gone"), l.volume(t, c, "/kept")
+	cut()
+	l.host.clock.move(121 * clock.Minute)
+	secrets := filepath.Join(l.host.state, "session-secrets")
+	testkit.Eventually(t, "the host ends the session alone", func() bool {
+		return len(l.containers(t)) == 0 && !l.engineHas(t, gone) && len(testkit.Value(os.ReadDir(secrets))(t)) == 0
+	})
+	if !l.engineHas(t, kept) {
+		t.Fatal("what was kept is gone with the session")
+	}
+	l.host.clock.move(190 * clock.Minute)
+	testkit.Eventually(t, "what was kept is gone in its time", func() bool { return !l.engineHas(t, kept) })
+	l.staysOut(t, made.Secrets[0].Value)
+}
+
+// cuts starts the host again so that it can be cut off from its server, by what is returned, for good.
+func (l *lease) cuts() (cut func()) {
+	var mu sync.Mutex
+	var open []net.Conn
+	off := false
+	l.host.stop()
+	l.host.dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+		c, err := new(net.Dialer).DialContext(ctx, network, address)
+		mu.Lock()
+		defer mu.Unlock()
+		if err == nil && off {
+			return nil, errors.Join(errors.New("it is cut off"), c.Close())
+		}
+		open = append(open, c)
+		return c, err
+	}
+	l.host.start()
+	return func() {
+		mu.Lock()
+		defer mu.Unlock()
+		off = true
+		for _, c := range open {
+			if c != nil {
+				_ = c.Close() // it may be closed
+			}
+		}
+	}
 }

@@ -49,13 +49,27 @@ type LayerEnd struct {
 	NotAfter clock.Instant `json:"notAfter"`
 }
 
+// left is what has not ended. A clock that was set may be past an end that the resource's own row has later.
+func (l *Layer) left(now clock.Instant) *spec.Set {
+	var ended []spec.ID
+	for _, e := range l.Until {
+		if e.NotAfter.Reached(now) {
+			ended = append(ended, spec.ID{Kind: e.Kind, Name: e.Name})
+		}
+	}
+	if len(ended) == 0 {
+		return &l.Set
+	}
+	return l.Set.Without(ended)
+}
+
 // DecideLayer sets what of a managed layer may be set now. Unlike a generation, it lets
 // each resource fail for itself.
 func DecideLayer(title spec.NameMapper, v engine.View[Layer, struct{}]) engine.Decision {
 	w := Want{Run: LayerKind, Title: title, Requests: map[spec.ID]Request{}, Until: map[spec.ID]clock.Instant{}, Versions: map[spec.ID]uint64{}}
 	if !v.Resource.Delete {
 		d := v.Resource.Desired
-		w.Set = &d.Set
+		w.Set = d.left(clock.FromTime(v.Now))
 		for _, a := range d.Requests {
 			w.Requests[spec.ID{Kind: a.Kind, Name: a.Name}] = Request{Verb: a.Verb, Nonce: a.Nonce, Version: a.Version}
 		}
