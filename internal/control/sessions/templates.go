@@ -165,6 +165,20 @@ func refuse(name string, err error) error {
 	return refusal
 }
 
+// oneAtATime has the sessions of an owner with a quota set one after another, each checked against those before.
+// Without one nobody waits for another's to be durable.
+func (r *Runner) oneAtATime(ctx context.Context, owner string) (release func(), err error) {
+	bounded := false
+	if err := r.srv.ViewState(ctx, func(s *server.State) { bounded = !session.QuotaOf(s.Rows, owner).IsZero() }); err != nil {
+		return nil, err
+	}
+	if !bounded {
+		return func() {}, nil
+	}
+	r.admission.Lock()
+	return r.admission.Unlock, nil
+}
+
 // begin begins the life of a session that is asked for, or refuses it.
 func (r *Runner) begin(ctx context.Context, name string, s *session.Spec, actor string) error {
 	s.Owner, s.Created = actor, r.now().UTC()

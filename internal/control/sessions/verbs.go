@@ -29,8 +29,11 @@ func (r *Runner) Create(ctx context.Context, name string, s session.Spec, parame
 	if err != nil {
 		return err
 	}
-	r.admission.Lock()
-	defer r.admission.Unlock()
+	release, err := r.oneAtATime(ctx, actor)
+	if err != nil {
+		return err
+	}
+	defer release()
 	if err := r.begin(ctx, name, &s, actor); err != nil {
 		return err
 	}

@@ -110,18 +110,20 @@ func DecidePhase(v engine.View[Phase, NeedsNothing]) engine.Decision {
 	return engine.Do(jobOf(&v.Resource, calls), engine.NewReason(codeTimeout, "no event came in time"))
 }
 
-// ended is what the event that ended a phase says; nil if none came.
-func ended(ph *Phase, events []engine.Event) *PhaseReport {
+// ended is what the event that ended a phase says, since it was asked to begin anew; nil if none came.
+func ended(ph *Phase, events []engine.Event) (r *PhaseReport) {
 	for i := range events {
-		if e := &events[i]; ph.Await != "" && e.Type == ph.Await {
-			r := PhaseReport{Event: e.ID}
+		switch e := &events[i]; {
+		case e.Type == RetryEvent:
+			r = nil
+		case ph.Await != "" && e.Type == ph.Await && r == nil:
+			r = &PhaseReport{Event: e.ID}
 			if len(e.Data) <= maxResult {
 				r.Result = e.Data
 			}
-			return &r
 		}
 	}
-	return nil
+	return r
 }
 
 func endedBy(event string) string { return "ended by event " + event }
