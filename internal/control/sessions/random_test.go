@@ -23,12 +23,12 @@ import (
 // when all has settled every session is retired, or an orphan with one alert, and one failure was escalated
 // once. STEADY_SESSION_SEEDS plays so many; STEADY_SESSION_SEED replays one.
 func TestRandomLives(t *testing.T) {
-	randomLives(t, 300, func(t *testing.T, seed uint64) { randomLife(stepped(t, namesOf(seed)...), seed, 3, 40) })
+	randomLives(t, 60, 1, func(t *testing.T, seed uint64) { randomLife(stepped(t, namesOf(seed)...), seed, 3, 40) })
 }
 
-// TestRandomLivesOnWorkers plays a hundredth of them in a bubble, in which turns run on workers as they do on a server.
+// TestRandomLivesOnWorkers plays a thirtieth of them in a bubble, in which turns run on workers as they do on a server.
 func TestRandomLivesOnWorkers(t *testing.T) {
-	randomLives(t, 10, func(t *testing.T, seed uint64) {
+	randomLives(t, 10, 30, func(t *testing.T, seed uint64) {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t, namesOf(seed)...)
 			defer w.close()
@@ -37,10 +37,10 @@ func TestRandomLivesOnWorkers(t *testing.T) {
 	})
 }
 
-func randomLives(t *testing.T, n uint64, play func(*testing.T, uint64)) {
+func randomLives(t *testing.T, n, share uint64, play func(*testing.T, uint64)) {
 	from := uint64(1)
 	if s := os.Getenv("STEADY_SESSION_SEEDS"); s != "" {
-		n = max(10, number(t, s)*n/300)
+		n = max(1, number(t, s)/share)
 	}
 	if s := os.Getenv("STEADY_SESSION_SEED"); s != "" {
 		from, n = number(t, s), 1
