@@ -88,10 +88,15 @@ const patience = opens + 5*clock.Minute
 // checkMoves is L3: once faults have ended something happens until all is at rest.
 func (w *World) checkMoves() {
 	p := &w.checks.pace
-	if n := len(w.log.entries); n != p.events || w.now <= w.faultsEnd || !w.labsSettled() { // sessions end by time
+	if n := len(w.log.entries); n != p.events || w.now <= w.faultsEnd {
 		p.events, p.last = n, w.now
 	}
-	if quiet := w.now.Sub(p.last); quiet > patience {
+	quiet := w.now.Sub(p.last)
+	if quiet > patience && !w.labsSettled() { // sessions end by time
+		p.last = w.now
+		return
+	}
+	if quiet > patience {
 		w.violate("L3", "nothing has happened for %s: %s", quiet, w.unsettled())
 	}
 }

@@ -140,7 +140,7 @@ func (s *server) append(entries []event.Entry, err error) bool {
 	if len(entries) == 0 {
 		return true
 	}
-	if s.w.faulty(ServerCrash, 0.0005) {
+	if s.w.faulty(ServerCrash, 0.0005*min(1, float64(clock.Day)/float64(s.w.cfg.Faulty))) { // a server starts on all of its log
 		s.w.trace("the server dies before a commit")
 		s.head, s.w.log.second = -1, nil // what they folded is not in the log
 		s.die(s.w.between(clock.Second, 2*clock.Minute))
