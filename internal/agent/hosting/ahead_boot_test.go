@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"log/slog"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -83,10 +84,10 @@ func (d delegating) Parked() bool                                  { return fals
 func TestClockIsFollowedWhileCutOff(t *testing.T) {
 	store, kept := openRows(t)
 	synctest.Test(t, func(t *testing.T) {
-		var off clock.Duration
+		var off atomic.Int64
 		now := func() clock.Instant { return clock.FromTime(time.Now()) }
 		h := &Hosting{o: Options{Agent: delegating{kinds: []string{"volume"}}, Store: store, Rows: kept, Log: slog.New(slog.DiscardHandler), Now: now,
-			Wall: func() clock.Instant { return now().Add(off) }}, changed: make(chan struct{}, 1)}
+			Wall: func() clock.Instant { return now().Add(clock.Duration(off.Load())) }}, changed: make(chan struct{}, 1)}
 		h.tuned.Store(&tuned{})
 		h.asks.Store(&map[spec.ID]deploy.Request{})
 		testkit.Must(t, store.Tx(t.Context(), func(tx *sql.Tx) error {
@@ -101,11 +102,11 @@ func TestClockIsFollowedWhileCutOff(t *testing.T) {
 			return h.ahead
 		}
 		synctest.Wait()
-		off = 3 * clock.Day
+		off.Store(int64(3 * clock.Day))
 		time.Sleep(clockEvery)
 		synctest.Wait()
-		if got := ahead(); got != -off {
-			t.Errorf("ends are told by a difference of %s, expected %s", got, -off)
+		if got := ahead(); got != -3*clock.Day {
+			t.Errorf("ends are told by a difference of %s, expected %s", got, -3*clock.Day)
 		}
 		stop()
 		testkit.Must(t, <-ended)

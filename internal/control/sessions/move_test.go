@@ -131,8 +131,11 @@ parts:
 		}
 		create(w, "lab", f.Spec)
 		pass(5 * time.Minute)
-		if want := []string{"load --all in lab-p-p-shell on a", "check in lab-p-p-shell on a"}; !slices.Equal(w.ran, want) {
-			t.Fatalf("ran %q, want %q\n%s", w.ran, want, w.story("lab"))
+		w.mu.Lock()
+		ran := slices.Clone(w.ran)
+		w.mu.Unlock()
+		if want := []string{"load --all in lab-p-p-shell on a", "check in lab-p-p-shell on a"}; !slices.Equal(ran, want) {
+			t.Fatalf("ran %q, want %q\n%s", ran, want, w.story("lab"))
 		}
 		for _, j := range w.status("lab").Parts[0].Phases {
 			if j.State != session.PhaseOver {

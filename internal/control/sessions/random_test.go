@@ -39,6 +39,9 @@ func TestRandomLivesOnWorkers(t *testing.T) {
 
 func randomLives(t *testing.T, n, share uint64, play func(*testing.T, uint64)) {
 	from := uint64(1)
+	if testing.Short() {
+		n /= 10
+	}
 	if s := os.Getenv("STEADY_SESSION_SEEDS"); s != "" {
 		n = max(1, number(t, s)/share)
 	}

@@ -16,10 +16,13 @@ import (
 // stopped meanwhile.
 func TestVerbsMeet(t *testing.T) {
 	inBubble(t, []string{"a"}, func(w *world) {
-		ctx, parts := context.Background(), []session.Part{{Name: "p", Pods: []session.Pod{pod("p", 0)}}}
+		ctx := context.Background()
 		made := make(chan error)
 		for range 20 {
-			go func() { made <- w.runner.Create(ctx, "lab", session.Spec{Timeslot: slot(), Parts: parts}, nil, "ann") }()
+			go func() {
+				s := session.Spec{Timeslot: slot(), Parts: []session.Part{{Name: "p", Pods: []session.Pod{pod("p", 0)}}}}
+				made <- w.runner.Create(ctx, "lab", s, nil, "ann")
+			}()
 		}
 		won := 0
 		for range 20 {
