@@ -21,6 +21,7 @@ type Facts struct {
 
 	docs         Documents
 	hosts        map[string]*Host
+	keys         map[string][]*Host // that enrolled with a key, also those that have another since
 	channels     map[string]*Channel
 	issued       clock.Instant // of the newest statement of freshness
 	accepted     clock.Instant // when it was
@@ -79,7 +80,7 @@ type Failing struct{ Host, Control string }
 
 // New returns the facts of an empty log.
 func New(docs Documents) *Facts {
-	return &Facts{docs: docs, hosts: map[string]*Host{}, channels: map[string]*Channel{}, Barred: map[digest.Digest]bool{}}
+	return &Facts{docs: docs, hosts: map[string]*Host{}, keys: map[string][]*Host{}, channels: map[string]*Channel{}, Barred: map[digest.Digest]bool{}}
 }
 
 // Host returns the facts of a host.

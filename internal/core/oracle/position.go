@@ -275,7 +275,10 @@ func (f *Facts) Outstanding(r *Rollout, before int) []event.FailingEvidence {
 	var out []event.FailingEvidence
 	for i := range r.Manifest.Leaves {
 		leaf := &r.Manifest.Leaves[i]
-		if controls := f.Failing(f.Host(leaf.Host), r); leaf.Wave < before && len(controls) > 0 {
+		if leaf.Wave >= before {
+			continue
+		}
+		if controls := f.Failing(f.Host(leaf.Host), r); len(controls) > 0 {
 			out = append(out, event.FailingEvidence{Host: leaf.Host, Controls: controls})
 		}
 	}

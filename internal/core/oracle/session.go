@@ -3,6 +3,7 @@ package oracle
 import (
 	"bytes"
 	"cmp"
+	"slices"
 	"strings"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
@@ -37,13 +38,19 @@ func (h *Host) sits(ev event.Event) {
 	}
 }
 
+// enrolled adds a host to those that a key was enrolled with.
+func (f *Facts) enrolled(h *Host) {
+	if same := f.keys[string(h.Key)]; len(h.Key) > 0 && !slices.Contains(same, h) {
+		f.keys[string(h.Key)] = append(same, h)
+	}
+}
+
 // earlier is what a machine that enrols as a host was called: who enrolled last with its key under
 // another name and reported with it, else what that name was called before.
 func (f *Facts) earlier(h *Host, key []byte) []Earlier {
 	var was *Host
-	for _, name := range f.hostNames() {
-		o := f.hosts[name]
-		if o != h && len(key) > 0 && bytes.Equal(o.Key, key) && (was == nil || cmp.Compare(o.Issued, was.Issued) >= 0) {
+	for _, o := range f.keys[string(key)] { // order-free: the newest, the last by name of those of one instant
+		if o != h && bytes.Equal(o.Key, key) && (was == nil || cmp.Or(cmp.Compare(o.Issued, was.Issued), cmp.Compare(o.Name, was.Name)) > 0) {
 			was = o
 		}
 	}

@@ -92,6 +92,7 @@ func Restore(raw []byte, docs Documents) (*Facts, error) {
 			return nil, errors.New("a host is missing")
 		}
 		f.hosts[h.Name] = h
+		f.enrolled(h)
 	}
 	kept := map[int]*Rollout{}
 	for _, s := range in.Rollouts {
