@@ -52,7 +52,7 @@ func TestFleetAndHostPages(t *testing.T) {
 	} {
 		p := testkit.Value(w.op.HostPage(w.ctx(), c.q))(t)
 		var names []string
-		for _, h := range p.Hosts {
+		for _, h := range p.Items {
 			names = append(names, h.Name)
 			if k := slices.IndexFunc(all, func(x operator.Host) bool { return x.Name == h.Name }); h.State != all[k].State || h.Since != all[k].Since || h.Channel != all[k].Channel || h.Current != all[k].Current {
 				t.Errorf("%+v on a page, %+v in the list", h, all[k])

@@ -26,7 +26,10 @@ var unplaced = map[string]string{
 	"hook-release":   "", // for the place where releases are kept
 	"openapi":        "", // what the UI's types are made of
 	"stream-events":  "", // for programs; the UI has the stream of topics
-	"list-hosts":     "", // page-hosts cuts the same list
+	"list-hosts":     "", // page-hosts cuts the same list, and so do the next ones
+	"list-nodes":     "",
+	"list-objects":   "",
+	"list-drift":     "",
 	"why-host":       "", // part of show-host
 	"list-sources":   "", // part of status
 

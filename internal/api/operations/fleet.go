@@ -47,8 +47,19 @@ type hostListIn struct {
 	States  []string `query:"state,explode" maxItems:"32" doc:"Hosts in any of these states"`
 	Rollout string   `query:"rollout" maxLength:"200" doc:"Hosts that this rollout names"`
 	Sort    string   `query:"sort" enum:"name,-name,state,-state,channel,-channel,since,-since" default:"name" doc:"state begins with the worst"`
-	Offset  int      `query:"offset" minimum:"0" maximum:"1000000"`
-	Limit   int      `query:"limit" minimum:"1" maximum:"200" default:"50"`
+	Cut
+}
+
+// Cut is embedded in inputs that ask for a part of a list.
+type Cut struct {
+	Offset int `query:"offset" minimum:"0" maximum:"1000000"`
+	Limit  int `query:"limit" minimum:"1" maximum:"200" default:"50"`
+}
+
+// pageOf is the part of a list that is asked for.
+func pageOf[T any](c Cut, all []T) operator.Page[T] {
+	from := min(c.Offset, len(all))
+	return operator.Page[T]{Total: len(all), Offset: c.Offset, Items: all[from:min(from+c.Limit, len(all))]}
 }
 
 // Resolve reads lists as they were sent: huma passes over one whose first value is empty.
@@ -60,7 +71,7 @@ func (in *hostListIn) Resolve(ctx huma.Context) []error {
 
 var _ huma.Resolver = (*hostListIn)(nil)
 
-func (h *Handler) hostList(ctx context.Context, in *hostListIn) (page operator.HostPage, err error) {
+func (h *Handler) hostList(ctx context.Context, in *hostListIn) (page operator.Page[operator.Host], err error) {
 	for _, s := range in.States {
 		if !slices.ContainsFunc(plan.HostStates, func(r plan.HostStateRow) bool { return string(r.State) == s }) {
 			return page, wire.Refuse(wire.ErrInvalid, "%q is no state of a host", s)
@@ -83,13 +94,13 @@ func (h *Handler) hostList(ctx context.Context, in *hostListIn) (page operator.H
 	roster := c.Roster()
 	picked := in.pick(f, roster, of)
 	in.order(f, picked)
-	page = operator.HostPage{Total: len(picked), Offset: in.Offset}
-	picked = picked[min(in.Offset, len(picked)):min(in.Offset+in.Limit, len(picked))]
-	names := make([]string, 0, len(picked))
-	for _, i := range picked {
+	cut := pageOf(in.Cut, picked)
+	page = operator.Page[operator.Host]{Total: cut.Total, Offset: cut.Offset}
+	names := make([]string, 0, len(cut.Items))
+	for _, i := range cut.Items {
 		names = append(names, f.Names[i])
 	}
-	page.Hosts, err = h.hostRows(ctx, c, roster, func(*plan.State) []string { return names })
+	page.Items, err = h.hostRows(ctx, c, roster, func(*plan.State) []string { return names })
 	return page, err
 }
 

@@ -35,9 +35,23 @@ type (
 			Reason string `json:"reason,omitempty" maxLength:"1000" doc:"Why, for the log"`
 		}
 	}
+	nodeListIn struct {
+		AtRecord
+		Search string           `query:"search" maxLength:"63" doc:"A part of the name"`
+		Status drift.NodeStatus `query:"status" enum:"paused,offline,comparing,online,retired,not-registered,"`
+		Needs  bool             `query:"needs" doc:"Only those that need a person"`
+		Cut
+	}
 	objectsPath struct {
 		AtRecord
 		Kind string `path:"kind" enum:"flow,tunnel,document"`
+	}
+	objectListIn struct {
+		AtRecord
+		Kind   string       `path:"kind" enum:"flow,tunnel,document"`
+		Search string       `query:"search" maxLength:"63" doc:"A part of the name, or of that of one of its nodes"`
+		Status drift.Status `query:"status" enum:"pending,pushing,pushed,failed," doc:"Push status, the worst of all legs"`
+		Cut
 	}
 	// ObjectPath is embedded in inputs, which takes an exported name.
 	ObjectPath struct {
@@ -56,12 +70,21 @@ type (
 		ObjectPath
 		Reason string `query:"reason" maxLength:"1000" doc:"Why, for the log"`
 	}
-	driftIn struct {
-		AtRecord
+	// DriftFilter is embedded in inputs.
+	DriftFilter struct {
 		Node  string `query:"node" maxLength:"63"`
 		Kind  string `query:"kind" maxLength:"63"`
 		Name  string `query:"name" maxLength:"200"`
 		Drift string `query:"drift" enum:"extraneous,missing,mismatched,"`
+	}
+	driftIn struct {
+		AtRecord
+		DriftFilter
+	}
+	driftListIn struct {
+		AtRecord
+		DriftFilter
+		Cut
 	}
 	episodePath struct {
 		AtRecord
@@ -75,11 +98,12 @@ func (h *Handler) nodes() {
 		return huma.Operation{OperationID: id, Method: method, Path: path, Summary: summary, MaxBodyBytes: 2 << 20}
 	}
 	add(h, get("list-nodes", "/nodes", "List the nodes"), viewing, viewNodes(h, func(s *drift.State, c source, _ *AtRecord) ([]drift.NodeRow, error) {
-		out := []drift.NodeRow{}
-		for _, name := range s.NodeNames() {
-			out = append(out, s.NodeRow(name))
-		}
-		return out, nil
+		return nodeRows(s), nil
+	}))
+	add(h, get("page-nodes", "/node-list", "List a page of the nodes that filters leave"), viewing, viewNodes(h, func(s *drift.State, c source, in *nodeListIn) (operator.Page[drift.NodeRow], error) {
+		return pageOf(in.Cut, slices.DeleteFunc(nodeRows(s), func(n drift.NodeRow) bool {
+			return !strings.Contains(n.Name, in.Search) || in.Status != "" && n.Status != in.Status || in.Needs && len(n.Needs) == 0
+		})), nil
 	}))
 	add(h, get("show-node", "/nodes/{node}", "Show one node"), viewing, viewNodes(h, func(s *drift.State, c source, in *nodePath) (drift.NodeDetail, error) {
 		return s.NodeDetail(in.Node, c.Now())
@@ -95,6 +119,12 @@ func (h *Handler) nodes() {
 	add(h, get("list-objects", "/config/{kind}", "List the flows, tunnels or documents with the push status of each leg"), viewing, viewNodes(h, func(s *drift.State, c source, in *objectsPath) ([]drift.ObjectRow, error) {
 		return s.ObjectRows(in.Kind, c.Now()), nil
 	}))
+	add(h, get("page-objects", "/config-list/{kind}", "List a page of the flows, tunnels or documents that filters leave"), viewing, viewNodes(h, func(s *drift.State, c source, in *objectListIn) (operator.Page[drift.ObjectRow], error) {
+		return pageOf(in.Cut, slices.DeleteFunc(s.ObjectRows(in.Kind, c.Now()), func(o drift.ObjectRow) bool {
+			named := strings.Contains(o.Name, in.Search) || slices.ContainsFunc(o.Legs, func(l drift.LegRow) bool { return strings.Contains(l.Node, in.Search) })
+			return !named || in.Status != "" && o.Status != in.Status
+		})), nil
+	}))
 	add(h, get("show-object", "/config/{kind}/{name}", "Show one object with its history"), viewing, viewNodes(h, func(s *drift.State, c source, in *showObjectIn) (drift.ObjectDetail, error) {
 		return s.ObjectDetail(in.Kind, in.Name, c.Now())
 	}))
@@ -107,7 +137,10 @@ func (h *Handler) nodes() {
 		return h.edit(ctx, drift.Unbin{Kind: in.Kind, Name: in.Name}, in.Body.Reason)
 	})
 	add(h, get("list-drift", "/drift", "List the open episodes of drift, the oldest first"), viewing, viewNodes(h, func(s *drift.State, c source, in *driftIn) ([]drift.EpisodeRow, error) {
-		return episodes(s, operator.DriftQuery{Node: in.Node, Kind: in.Kind, Name: in.Name, Drift: in.Drift}), nil
+		return episodes(s, in.query()), nil
+	}))
+	add(h, get("page-drift", "/drift-list", "List a page of the open episodes of drift, the oldest first"), viewing, viewNodes(h, func(s *drift.State, c source, in *driftListIn) (operator.Page[drift.EpisodeRow], error) {
+		return pageOf(in.Cut, episodes(s, in.query())), nil
 	}))
 	add(h, get("show-drift", "/drift/{id}", "Show an episode: what was acknowledged, is desired and is there, field by field"), viewing, viewNodes(h, func(s *drift.State, c source, in *episodePath) (drift.EpisodeDetail, error) {
 		return s.EpisodeDetail(in.ID)
@@ -247,6 +280,18 @@ func (h *Handler) ask(ctx context.Context, kind string, l *nodeconfig.Leg, confi
 	for _, p := range v.Problems {
 		out.Problems = append(out.Problems, operator.DeviceProblem{Field: p.Field, Message: p.Message})
 	}
+}
+
+func (f *DriftFilter) query() operator.DriftQuery {
+	return operator.DriftQuery{Node: f.Node, Kind: f.Kind, Name: f.Name, Drift: f.Drift}
+}
+
+func nodeRows(s *drift.State) []drift.NodeRow {
+	out := []drift.NodeRow{}
+	for _, name := range s.NodeNames() {
+		out = append(out, s.NodeRow(name))
+	}
+	return out
 }
 
 func episodes(s *drift.State, q operator.DriftQuery) []drift.EpisodeRow {

@@ -3,6 +3,7 @@ package operations
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,6 +18,11 @@ import (
 type (
 	sessionIn struct {
 		Name string `path:"name" maxLength:"63"`
+	}
+	sessionListIn struct {
+		Search string        `query:"search" maxLength:"63" doc:"A part of the name, or of the owner's"`
+		State  session.State `query:"state" enum:"Pending,Scheduled,Provisioning,Ready,Running,Degraded,Stopping,Retired,Failed,Orphaned,"`
+		Cut
 	}
 	newSessionIn struct {
 		Name string `path:"name" maxLength:"63"`
@@ -45,6 +51,14 @@ type (
 // maxSession bounds a session in a request, in bytes.
 const maxSession = 1 << 20
 
+func sessionsOf(all []session.Status, err error) ([]operator.Session, error) {
+	out := []operator.Session{}
+	for _, st := range all {
+		out = append(out, operator.Session(st))
+	}
+	return out, err
+}
+
 // sessions registers the routes of sessions and of what of them needs a person.
 func (h *Handler) sessions() {
 	s := h.c.Sessions()
@@ -52,12 +66,15 @@ func (h *Handler) sessions() {
 		return huma.Operation{OperationID: id, Method: http.MethodPost, Path: path, Summary: summary, MaxBodyBytes: maxSession}
 	}
 	add(h, get("list-sessions", "/sessions", "List the sessions that are kept"), viewing, func(ctx context.Context, _ *none) ([]operator.Session, error) {
-		all, err := s.List(ctx)
-		out := []operator.Session{}
-		for _, st := range all {
-			out = append(out, operator.Session(st))
-		}
-		return out, err
+		return sessionsOf(s.List(ctx))
+	})
+	add(h, get("page-sessions", "/session-list", "List a page of the sessions that filters leave, those that start last first"), viewing, func(ctx context.Context, in *sessionListIn) (operator.Page[operator.Session], error) {
+		all, err := sessionsOf(s.List(ctx))
+		all = slices.DeleteFunc(all, func(s operator.Session) bool {
+			return !strings.Contains(s.Name, in.Search) && !strings.Contains(s.Owner, in.Search) || in.State != "" && s.State != in.State
+		})
+		slices.SortStableFunc(all, func(a, b operator.Session) int { return b.Timeslot.Start.Compare(a.Timeslot.Start) })
+		return pageOf(in.Cut, all), err
 	})
 	add(h, get("show-session", "/sessions/{name}", "Show one session: its parts, pods and phases"), viewing, func(ctx context.Context, in *sessionIn) (operator.Session, error) {
 		st, err := s.Show(ctx, in.Name)

@@ -23,15 +23,15 @@ type StateCount struct {
 	Count int            `json:"count"`
 }
 
-// HostPage is a page of the hosts that filters leave: of Total, those from Offset on.
-type HostPage struct {
-	Total  int    `json:"total"`
-	Offset int    `json:"offset"`
-	Hosts  []Host `json:"hosts"`
+// Page is a part of a list that filters leave: of Total, the Items from Offset on.
+type Page[T any] struct {
+	Total  int `json:"total"`
+	Offset int `json:"offset"`
+	Items  []T `json:"items"`
 }
 
-// MaxHostPage bounds a page of hosts.
-const MaxHostPage = 200
+// MaxPage bounds the items of a page.
+const MaxPage = 200
 
 // HostQuery picks hosts. What is empty leaves none out.
 type HostQuery struct {
@@ -43,7 +43,7 @@ type HostQuery struct {
 	// Sort is name, state, channel or since, with a minus before it to turn it round.
 	Sort   string
 	Offset int
-	Limit  int // 1 to MaxHostPage, 50 by default
+	Limit  int // 1 to MaxPage, 50 by default
 }
 
 // Fleet says where every host stands.
@@ -52,7 +52,7 @@ func (c *Client) Fleet(ctx context.Context) (f Fleet, err error) {
 }
 
 // HostPage returns a page of the hosts that a query picks.
-func (c *Client) HostPage(ctx context.Context, q HostQuery) (p HostPage, err error) {
+func (c *Client) HostPage(ctx context.Context, q HostQuery) (p Page[Host], err error) {
 	return p, c.get(ctx, "/host-list", q.values(), &p)
 }
 

@@ -58,6 +58,7 @@ type NodeRow struct {
 	ToAdopt    int            `json:"toAdopt"`
 	ComparedAt clock.Instant  `json:"comparedAt,omitempty"`
 	Problem    string         `json:"problem,omitempty"` // why its newest snapshot, or a connection, was refused
+	Needs      []string       `json:"needs"`             // what it needs a person for
 }
 
 // NodeDetail is a node with all that concerns it.
@@ -200,7 +201,25 @@ func (s *State) NodeRow(name string) NodeRow {
 	if n.Adoption != nil {
 		row.ToAdopt = len(n.Adoption.Objects)
 	}
+	row.Needs = row.needs()
 	return row
+}
+
+// needs lists what a node needs a person for.
+func (r *NodeRow) needs() []string {
+	out := []string{}
+	add := func(is bool, format string, a ...any) {
+		if is {
+			out = append(out, fmt.Sprintf(format, a...))
+		}
+	}
+	add(r.Status == NodePaused, "paused: %s", r.Why)
+	add(r.Status == NodeUnknown, "it never registered. Next: steady node token %s", r.Name)
+	add(r.ToAdopt > 0, "objects to adopt: %d", r.ToAdopt)
+	add(r.Conflicts > 0, "conflicts: %d", r.Conflicts)
+	add(r.Legs[Failed] > 0, "failed pushes: %d", r.Legs[Failed])
+	add(r.Problem != "", "its last report or connection was refused: %s", r.Problem)
+	return out
 }
 
 // NodeDetail returns a node with all that concerns it.

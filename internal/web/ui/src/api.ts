@@ -465,12 +465,6 @@ export interface HostMetrics {
   uptime?: number;
 }
 
-export interface HostPage {
-  hosts: Host[] | null;
-  offset: number;
-  total: number;
-}
-
 export interface HostResource {
   attempts?: number;
   declared: boolean;
@@ -752,6 +746,7 @@ export interface NodeDetail {
   legs: Record<string, number>;
   machine?: string;
   name: string;
+  needs: string[] | null;
   objects: LegRow[] | null;
   paused?: Pause;
   problem?: string;
@@ -779,6 +774,7 @@ export interface NodeRow {
   driver?: string;
   legs: Record<string, number>;
   name: string;
+  needs: string[] | null;
   problem?: string;
   since?: number;
   status: string;
@@ -903,6 +899,36 @@ export interface OwnerQuota {
   owner: string;
   pods?: number;
   sessions?: number;
+}
+
+export interface PageEpisodeRow {
+  items: EpisodeRow[] | null;
+  offset: number;
+  total: number;
+}
+
+export interface PageHost {
+  items: Host[] | null;
+  offset: number;
+  total: number;
+}
+
+export interface PageNodeRow {
+  items: NodeRow[] | null;
+  offset: number;
+  total: number;
+}
+
+export interface PageObjectRow {
+  items: ObjectRow[] | null;
+  offset: number;
+  total: number;
+}
+
+export interface PageSession {
+  items: Session[] | null;
+  offset: number;
+  total: number;
 }
 
 export interface Pause {
@@ -1612,8 +1638,12 @@ export interface Answers {
   "operate-part": void;
   "operate-rollout": void;
   "operate-session": void;
-  "page-hosts": HostPage;
+  "page-drift": PageEpisodeRow;
+  "page-hosts": PageHost;
+  "page-nodes": PageNodeRow;
+  "page-objects": PageObjectRow;
   "page-resources": ResourcePage;
+  "page-sessions": PageSession;
   "plan-resource": PlanAnswer;
   "preview-object": ObjectPreview;
   "preview-session": SessionPreview;
@@ -1732,8 +1762,12 @@ export const routes: Record<keyof Answers, Route> = {
   "operate-part": ["POST", "/v1/operator/sessions/{name}/parts/{part}/{verb}"],
   "operate-rollout": ["POST", "/v1/operator/rollouts/{rollout}/{verb}", false, "Pause, resume or cancel a rollout"],
   "operate-session": ["POST", "/v1/operator/sessions/{name}/{verb}"],
+  "page-drift": ["GET", "/v1/operator/drift-list", true],
   "page-hosts": ["GET", "/v1/operator/host-list", true],
+  "page-nodes": ["GET", "/v1/operator/node-list", true],
+  "page-objects": ["GET", "/v1/operator/config-list/{kind}", true],
   "page-resources": ["GET", "/v1/operator/resource-list"],
+  "page-sessions": ["GET", "/v1/operator/session-list"],
   "plan-resource": ["POST", "/v1/operator/hosts/{host}/plan", false, "Ask a host what setting a resource would do"],
   "preview-object": ["POST", "/v1/operator/config/{kind}/{name}/preview"],
   "preview-session": ["POST", "/v1/operator/sessions/{name}/preview"],

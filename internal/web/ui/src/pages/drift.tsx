@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
-import type { EpisodeRow, Ignored, Outcome, Resolution, ResolveMany } from "../api";
-import { Choice, Part, cut } from "../parts/filters";
+import type { EpisodeRow, Ignored, Outcome, PageEpisodeRow, Resolution, ResolveMany } from "../api";
+import { Choice, Part, paged } from "../parts/filters";
 import { Empty, Loaded, Section } from "../parts/layout";
 import { Outcomes, episodeColumns } from "../parts/legs";
 import { type Column, Pager, Table } from "../parts/table";
@@ -29,7 +29,7 @@ const filters = ["node", "kind", "name", "drift"] as const;
 // what was decided and what is ignored.
 export function DriftPage() {
   const asked = Object.fromEntries(filters.map((f) => [f, parameter(f)])) as Record<(typeof filters)[number], string>;
-  const list = useAnswer("list-drift", {}, asked);
+  const list = useAnswer("page-drift", {}, paged(...filters));
   return (
     <>
       <h1>Drift</h1>
@@ -40,7 +40,7 @@ export function DriftPage() {
         <Choice name="drift" label="Drift" values={wordsOf("drift").filter((w) => w !== "conflict")} />
       </form>
       <Loaded of={list}>
-        {(all) => ((all.items ?? []).length === 0 ? <Empty>No drift is like that.</Empty> : <Several key={JSON.stringify(asked)} all={all.items!} asked={asked} />)}
+        {(p) => (p.total === 0 ? <Empty>No drift is like that.</Empty> : <Several key={JSON.stringify(asked)} page={p} asked={asked} />)}
       </Loaded>
       <Section title="What was decided"><Loaded of={useAnswer("list-resolutions")}>{(r) => <Decisions list={r.items ?? []} />}</Loaded></Section>
       <Section title="What is ignored" aside={<IgnoreVerb of={{ node: asked.node, kind: asked.kind, name: asked.name }} />}><Loaded of={useAnswer("list-ignored")}>{(r) => <Rules list={r.items ?? []} />}</Loaded></Section>
@@ -48,28 +48,27 @@ export function DriftPage() {
   );
 }
 
-// Several lists episodes and decides about the chosen ones, or all.
-function Several({ all, asked }: { all: EpisodeRow[]; asked: Record<string, string> }) {
-  const [chosen, choose] = useState<string[]>([]);
+// Several lists a page of episodes and decides about those chosen on any page, or all that the
+// filters leave.
+function Several({ page, asked }: { page: PageEpisodeRow; asked: Record<string, string> }) {
+  const [ids, choose] = useState<string[]>([]);
   const [action, setAction] = useState<Action>("ingest");
   const [dry, setDry] = useState<Outcome[]>();
   const [came, setCame] = useState<Outcome[]>();
   const [error, setError] = useState("");
-  const { rows, ...page } = cut(all);
-  const ids = all.map((e) => e.id).filter((id) => chosen.includes(id));
   const deciding = may("resolve-many") && replayed.value === undefined;
-  const toggle = (id: string) => choose(chosen.includes(id) ? chosen.filter((c) => c !== id) : [...chosen, id]);
+  const toggle = (id: string) => choose(ids.includes(id) ? ids.filter((c) => c !== id) : [...ids, id]);
   const send = (dryRun: boolean, reason?: string) => call("resolve-many", {}, { ...asked, episodes: ids, action, dryRun, reason } satisfies ResolveMany).then((o) => o ?? []);
   const preview = () => {
     setError("");
     send(true).then(setDry, (e: Error) => setError(e.message));
   };
   const line = (g: Record<string, string>) => `steady drift resolve ${ids.length > 0 ? ids.join(" ") : ["--all", ...filters.filter((f) => asked[f]).map((f) => `--${f} ${asked[f]}`)].join(" ")} ${actions[action].flag}${because(g)}`;
-  const said = `${ids.length > 0 ? ids.length : `all ${all.length}`}`;
-  const box: Column<EpisodeRow> = { name: "Choose", show: (e) => <input type="checkbox" aria-label={`Choose ${e.id}`} checked={chosen.includes(e.id)} onInput={() => toggle(e.id)} /> };
+  const said = `${ids.length > 0 ? ids.length : `all ${page.total}`}`;
+  const box: Column<EpisodeRow> = { name: "Choose", show: (e) => <input type="checkbox" aria-label={`Choose ${e.id}`} checked={ids.includes(e.id)} onInput={() => toggle(e.id)} /> };
   return (
     <>
-      <Table label="Episodes" columns={deciding ? [...episodeColumns, box] : episodeColumns} rows={rows} id={(e) => e.id} />
+      <Table label="Episodes" columns={deciding ? [...episodeColumns, box] : episodeColumns} rows={page.items ?? []} id={(e) => e.id} />
       <Pager {...page} />
       {deciding && (
         <div class="filters" role="group" aria-label="Decide about several">

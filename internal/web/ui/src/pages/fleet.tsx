@@ -1,7 +1,6 @@
-import type { Attention, NodeRow, Rollout, Status as FleetStatus, Step } from "../api";
+import type { Attention, PageNodeRow, Rollout, Status as FleetStatus, Step } from "../api";
 import { Cells } from "../parts/cells";
 import { Command, Empty, Loaded, Section } from "../parts/layout";
-import { needsOf } from "../parts/needs";
 import { Time } from "../parts/time";
 import { useAnswer } from "../stream";
 import { Status, titleOf } from "../words";
@@ -11,7 +10,7 @@ export function FleetPage() {
   const fleet = useAnswer("show-fleet");
   const status = useAnswer("status");
   const rollouts = useAnswer("list-rollouts");
-  const nodes = useAnswer("list-nodes");
+  const nodes = useAnswer("page-nodes", {}, { needs: "true", limit: String(few) });
   const attention = useAnswer("list-attention");
   return (
     <>
@@ -33,7 +32,7 @@ export function FleetPage() {
           )}
       </Loaded>
       <Section title="Needs you">
-        <Loaded of={status}>{(s) => <Needs status={s} rollouts={rollouts.value?.items ?? []} nodes={nodes.value?.items ?? []} attention={attention.value?.items ?? []} />}</Loaded>
+        <Loaded of={status}>{(s) => <Needs status={s} rollouts={rollouts.value?.items ?? []} nodes={nodes.value} attention={attention.value?.items ?? []} />}</Loaded>
       </Section>
       <Section title="Rollouts under way" aside={<a href="/rollouts">All rollouts</a>}>
         <Loaded of={rollouts}>{(r) => <UnderWay rollouts={(r.items ?? []).filter((x) => !x.endedAt)} />}</Loaded>
@@ -44,7 +43,7 @@ export function FleetPage() {
 
 const few = 5; // hosts that a line names, and nodes with lines of their own
 
-function Needs({ status, rollouts, nodes, attention }: { status: FleetStatus; rollouts: Rollout[]; nodes: NodeRow[]; attention: Attention[] }) {
+function Needs({ status, rollouts, nodes, attention }: { status: FleetStatus; rollouts: Rollout[]; nodes?: PageNodeRow; attention: Attention[] }) {
   const list = [
     ...(status.safeMode ? [{ text: status.safeMode, to: "/settings" }] : []),
     ...rollouts.filter((r) => !r.endedAt && r.status === "paused").map((r) => ({ text: r.blocked ?? `rollout ${r.name} is paused`, to: `/rollouts/${r.name}` })),
@@ -67,12 +66,11 @@ function never(names: string[]) {
 }
 
 // ofNodes says which nodes need somebody.
-function ofNodes(nodes: NodeRow[]) {
-  const all = nodes.filter((n) => needsOf(n).length > 0);
-  const more = all.length - few;
+function ofNodes(nodes?: PageNodeRow) {
+  const more = (nodes?.total ?? 0) - few;
   return [
-    ...all.slice(0, few).flatMap((n) => needsOf(n).map((text) => ({ text: `Node ${n.name}: ${text}`, to: `/nodes/${n.name}` }))),
-    ...(more > 0 ? [{ text: `${more} more nodes need somebody`, to: "/nodes?needs=1" }] : []),
+    ...(nodes?.items ?? []).flatMap((n) => (n.needs ?? []).map((text) => ({ text: `Node ${n.name}: ${text}`, to: `/nodes/${n.name}` }))),
+    ...(more > 0 ? [{ text: `${more} more nodes need somebody`, to: "/nodes?needs=true" }] : []),
   ];
 }
 

@@ -1,4 +1,4 @@
-import { HostTable, PAGE, hostQuery } from "../parts/hosts";
+import { HostTable, hostQuery } from "../parts/hosts";
 import { Command, Empty, Loaded } from "../parts/layout";
 import { Pager } from "../parts/table";
 import { go, parameter, withParameters } from "../router";
@@ -27,7 +27,7 @@ export function HostsPage() {
       <Loaded of={hosts}>
         {(h) => h.total === 0
           ? <Empty>No host is like that. A host comes into the fleet by its line in fleet.yaml and a token: <Command line="steady token create NAME" /></Empty>
-          : <><HostTable hosts={h.hosts} /><Pager total={h.total} offset={h.offset} limit={PAGE} /></>}
+          : <><HostTable hosts={h.items} /><Pager total={h.total} offset={h.offset} /></>}
       </Loaded>
     </>
   );

@@ -1,10 +1,9 @@
 import { useState } from "preact/hooks";
 import type { Adoption, NodeDetail, NodeObject, NodeRow, Outcome } from "../api";
 import { Events } from "../parts/events";
-import { Choice, Part, cut } from "../parts/filters";
+import { Choice, Part, paged } from "../parts/filters";
 import { Command, Empty, Loaded, Section } from "../parts/layout";
 import { Episodes, LegTable, Outcomes } from "../parts/legs";
-import { needsOf } from "../parts/needs";
 import { type Column, Pager, Table } from "../parts/table";
 import { Time } from "../parts/time";
 import { Verb, because, quoted } from "../parts/verb";
@@ -16,25 +15,21 @@ import { Status, wordsOf } from "../words";
 
 // NodesPage lists the nodes, devices that own their configuration.
 export function NodesPage() {
-  const nodes = useAnswer("list-nodes");
+  const nodes = useAnswer("page-nodes", {}, paged("search", "status", "needs"));
   const only = parameter("needs") !== "";
-  const like = (n: NodeRow) => n.name.includes(parameter("search")) && (parameter("status") || n.status) === n.status && (!only || needsOf(n).length > 0);
   return (
     <>
       <h1>Nodes</h1>
       <form class="filters" role="search" onSubmit={(e) => e.preventDefault()}>
         <Part name="search" label="Name" />
         <Choice name="status" label="Status" values={wordsOf("nodes")} />
-        <a href={withParameters({ needs: only ? "" : "1", offset: "" })}>{only ? "Not only those that need somebody" : "Only those that need somebody"}</a>
+        <a href={withParameters({ needs: only ? "" : "true", offset: "" })}>{only ? "Not only those that need somebody" : "Only those that need somebody"}</a>
       </form>
       <p><a href="/drift">Drift of all nodes, and what was decided about it</a></p>
       <Loaded of={nodes}>
-        {(all) => {
-          const { rows, ...page } = cut((all.items ?? []).filter(like));
-          return rows.length === 0
-            ? <Empty>No node is like that. A node registers with a token, made where the keys are: <Command line="steady node token NAME" /></Empty>
-            : <><Table label="Nodes" columns={columns} rows={rows} id={(n) => n.name} /><Pager {...page} /></>;
-        }}
+        {(p) => p.total === 0
+          ? <Empty>No node is like that. A node registers with a token, made where the keys are: <Command line="steady node token NAME" /></Empty>
+          : <><Table label="Nodes" columns={columns} rows={p.items ?? []} id={(n) => n.name} /><Pager {...p} /></>}
       </Loaded>
     </>
   );
@@ -61,7 +56,7 @@ const columns: Column<NodeRow>[] = [
   { name: "Waiting", show: (n) => count((n.legs.pending ?? 0) + (n.legs.pushing ?? 0)), narrow: true },
   { name: "Failed", show: (n) => count(n.legs.failed), narrow: true },
   { name: "Drift", show: (n) => <Tags n={n} /> },
-  { name: "Needs somebody", show: (n) => needsOf(n).map((text) => <div key={text}>{text}</div>) },
+  { name: "Needs somebody", show: (n) => (n.needs ?? []).map((text) => <div key={text}>{text}</div>) },
 ];
 
 // NodePage is one node: where it stands, what is pushed to it, its drift, and what was decided.

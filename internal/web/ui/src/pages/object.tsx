@@ -131,7 +131,6 @@ type Wrong = Record<string, Record<string, string>>; // by role and field
 
 // Fields is a column for each leg, in the order in which they are pushed, with what they share.
 function Fields({ kind, doc, set, definition, wrong, modes }: { kind: string; doc: Document; set: (d: Document) => void; definition: Definition; wrong: Wrong; modes: { name: string; roles: string[] | null }[] }) {
-  const nodes = useAnswer("list-nodes").value?.items ?? [];
   const order = kinds.value.find((k) => k.name === kind)?.roles ?? [];
   const roles = [...(definition.legs ?? [])].map((l) => l.role).sort((a, b) => order.indexOf(a) - order.indexOf(b));
   return (
@@ -145,7 +144,6 @@ function Fields({ kind, doc, set, definition, wrong, modes }: { kind: string; do
           <Grown id="shared" label="Shared" doc={isObject(doc.shared) ? doc.shared : {}} set={(shared) => set({ ...doc, shared })} />
         </>
       )}
-      <datalist id="nodes">{nodes.map((n) => <option key={n.name} value={n.name} />)}</datalist>
       <div class="legs">
         {roles.map((role) => <Leg key={role} kind={kind} role={role} doc={doc} set={set} wrong={wrong[role] ?? {}} />)}
       </div>
@@ -155,13 +153,14 @@ function Fields({ kind, doc, set, definition, wrong, modes }: { kind: string; do
 
 function Leg({ kind, role, doc, set, wrong }: { kind: string; role: string; doc: Document; set: (d: Document) => void; wrong: Record<string, string> }) {
   const leg = legOf(kind, doc, role);
+  const nodes = useAnswer("page-nodes", {}, { search: leg.node, limit: "20" }).value?.items ?? [];
   const change = (c: Parameters<typeof withLeg>[3]) => set(withLeg(kind, doc, role, c));
   const said = (field: string) => wrong[field] && <p role="alert" class="error">{wrong[field]}</p>;
   return (
     <fieldset class="nested">
       <legend>{titleOf(role)}</legend>
       {said("")}
-      <div class="field"><label for={`${role}-node`}>Node</label><input id={`${role}-node`} list="nodes" required value={leg.node} aria-invalid={wrong.node ? true : undefined} onInput={(e) => change({ node: e.currentTarget.value })} />{said("node")}</div>
+      <div class="field"><label for={`${role}-node`}>Node</label><input id={`${role}-node`} list={`${role}-nodes`} required value={leg.node} aria-invalid={wrong.node ? true : undefined} onInput={(e) => change({ node: e.currentTarget.value })} /><datalist id={`${role}-nodes`}>{nodes.map((n) => <option key={n.name} value={n.name} />)}</datalist>{said("node")}</div>
       <div class="field"><label for={`${role}-id`}>What the device calls it (empty: its name)</label><input id={`${role}-id`} value={leg.id ?? ""} aria-invalid={wrong.id ? true : undefined} onInput={(e) => change({ id: e.currentTarget.value })} />{said("id")}</div>
       <Grown id={`leg-${role}`} label={`Config of ${role}`} doc={leg.config} set={(config) => change({ config })}
         problems={Object.entries(wrong).filter(([f]) => f.startsWith("config.")).map(([f, message]) => ({ location: f.slice(7), message }))} />

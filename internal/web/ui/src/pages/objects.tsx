@@ -1,19 +1,18 @@
 import { useState } from "preact/hooks";
 import type { ObjectRow } from "../api";
-import { Choice, Part, cut } from "../parts/filters";
+import { Choice, Part, paged } from "../parts/filters";
 import { Command, Empty, Loaded } from "../parts/layout";
 import { Detail, Push } from "../parts/legs";
 import { type Column, Pager, Table } from "../parts/table";
 import { Time } from "../parts/time";
-import { go, parameter } from "../router";
+import { go } from "../router";
 import { may } from "../login";
 import { replayed, useAnswer } from "../stream";
 import { Status, kinds, titleOf, wordsOf } from "../words";
 
 // ObjectsPage lists the objects of a kind with the push status of each leg, and begins new ones.
 export function ObjectsPage({ kind }: { kind: string }) {
-  const objects = useAnswer("list-objects", { kind });
-  const like = (o: ObjectRow) => (o.name.includes(parameter("search")) || (o.legs ?? []).some((l) => l.node.includes(parameter("search")))) && (parameter("status") || o.status) === o.status;
+  const objects = useAnswer("page-objects", { kind }, paged("search", "status"));
   const roles = kinds.value.find((k) => k.name === kind)?.roles ?? [];
   return (
     <>
@@ -27,12 +26,9 @@ export function ObjectsPage({ kind }: { kind: string }) {
       </form>
       {may("set-object") && replayed.value === undefined && <Make kind={kind} />}
       <Loaded of={objects}>
-        {(all) => {
-          const { rows, ...page } = cut((all.items ?? []).filter(like));
-          return rows.length === 0
-            ? <Empty>No {kind} is like that. Somebody makes one here, or with <Command line={`steady ${kind} create NAME -f FILE`} /></Empty>
-            : <><Table label={`${titleOf(kind)}s`} columns={columns(roles)} rows={rows} id={(o) => o.name} /><Pager {...page} /></>;
-        }}
+        {(p) => p.total === 0
+          ? <Empty>No {kind} is like that. Somebody makes one here, or with <Command line={`steady ${kind} create NAME -f FILE`} /></Empty>
+          : <><Table label={`${titleOf(kind)}s`} columns={columns(roles)} rows={p.items ?? []} id={(o) => o.name} /><Pager {...p} /></>}
       </Loaded>
     </>
   );

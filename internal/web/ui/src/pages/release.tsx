@@ -1,5 +1,5 @@
 import type { Override, QuarantineRow, Status as FleetStatus } from "../api";
-import { HostTable, PAGE, hostQuery } from "../parts/hosts";
+import { HostTable, hostQuery } from "../parts/hosts";
 import { Command, Empty, Loaded, Section } from "../parts/layout";
 import { type Column, Pager, Table } from "../parts/table";
 import { Time } from "../parts/time";
@@ -32,7 +32,7 @@ export function ReleasePage() {
       </Loaded>
       <Section title="What it would change">
         <Loaded of={hosts}>
-          {(h) => h.total === 0 || changing.length === 0 ? <Empty>Nothing: every host runs what it asks for.</Empty> : <><HostTable hosts={h.hosts} /><Pager total={h.total} offset={h.offset} limit={PAGE} /></>}
+          {(h) => h.total === 0 || changing.length === 0 ? <Empty>Nothing: every host runs what it asks for.</Empty> : <><HostTable hosts={h.items} /><Pager total={h.total} offset={h.offset} /></>}
         </Loaded>
       </Section>
       <Section title="Quarantine">

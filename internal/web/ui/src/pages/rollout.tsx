@@ -1,6 +1,6 @@
 import type { Block, Rollout, RolloutDetail, Wave } from "../api";
 import { Ladder, Why } from "../parts/ladder";
-import { HostTable, PAGE, hostQuery } from "../parts/hosts";
+import { HostTable, hostQuery } from "../parts/hosts";
 import { Bar, Command, Gauge, Loaded, Section } from "../parts/layout";
 import { Events } from "../parts/events";
 import { Countdown, Time, span } from "../parts/time";
@@ -54,8 +54,8 @@ function Detail({ r }: { r: RolloutDetail }) {
         <Loaded of={hosts}>
           {(h) => (
             <>
-              <HostTable hosts={h.hosts} />
-              <Pager total={h.total} offset={h.offset} limit={PAGE} />
+              <HostTable hosts={h.items} />
+              <Pager total={h.total} offset={h.offset} />
             </>
           )}
         </Loaded>

@@ -1,18 +1,16 @@
 import type { Session } from "../api";
-import { Choice, Part, cut } from "../parts/filters";
+import { Choice, Part, paged } from "../parts/filters";
 import { Command, Empty, Loaded } from "../parts/layout";
 import { type Column, Pager, Table } from "../parts/table";
 import { Time } from "../parts/time";
 import { SessionNav, slotOf } from "../parts/timeslot";
-import { parameter } from "../router";
 import { may } from "../login";
 import { replayed, useAnswer } from "../stream";
 import { Status, wordsOf } from "../words";
 
 // SessionsPage lists the sessions that are kept, those that start last first.
 export function SessionsPage() {
-  const sessions = useAnswer("list-sessions");
-  const like = (s: Session) => (s.name.includes(parameter("search")) || s.owner.includes(parameter("search"))) && (parameter("state") || s.state) === s.state;
+  const sessions = useAnswer("page-sessions", {}, paged("search", "state"));
   return (
     <>
       <h1>Sessions</h1>
@@ -26,12 +24,9 @@ export function SessionsPage() {
       )}
       <p class="same">Volumes that sessions keep on their hosts for a while: <Command line="steady session bin" /> <Command line="steady session discard HOST VOLUME" /></p>
       <Loaded of={sessions}>
-        {(all) => {
-          const { rows, ...page } = cut((all.items ?? []).filter(like).sort((a, b) => slotOf(b.timeslot).start - slotOf(a.timeslot).start));
-          return rows.length === 0
-            ? <Empty>No session is like that. Where one would run now: <Command line="steady session preview -f FILE" /></Empty>
-            : <><Table label="Sessions" columns={columns} rows={rows} id={(s) => s.name} /><Pager {...page} /></>;
-        }}
+        {(p) => p.total === 0
+          ? <Empty>No session is like that. Where one would run now: <Command line="steady session preview -f FILE" /></Empty>
+          : <><Table label="Sessions" columns={columns} rows={p.items ?? []} id={(s) => s.name} /><Pager {...p} /></>}
       </Loaded>
     </>
   );

@@ -68,7 +68,7 @@ function Make({ kind }: { kind: string }) {
       <summary>New {kind}…</summary>
       <form class="filters" onSubmit={submit}>
         <label>On host <input required list="make-hosts" value={host} onInput={(e) => setHost(e.currentTarget.value)} /></label>
-        <datalist id="make-hosts">{(hosts.value?.hosts ?? []).map((h) => <option key={h.name} value={h.name} />)}</datalist>
+        <datalist id="make-hosts">{(hosts.value?.items ?? []).map((h) => <option key={h.name} value={h.name} />)}</datalist>
         <label>Name <input required value={name} pattern="[a-z0-9]([a-z0-9.\-]*[a-z0-9])?" title="small letters, digits, dots and hyphens" onInput={(e) => setName(e.currentTarget.value)} /></label>
         {kind === "image" && (
           <label>It comes <select value={from} onChange={(e) => setFrom(e.currentTarget.value)}><option value="pull">from a registry</option><option value="build">from a Dockerfile</option></select></label>

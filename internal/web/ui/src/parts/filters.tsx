@@ -1,3 +1,4 @@
+import { PAGE } from "./table";
 import { go, parameter, withParameters } from "../router";
 
 // Choice is a filter of which one value is chosen; the address has it.
@@ -15,10 +16,11 @@ export function Part({ name, label }: { name: string; label: string }) {
   return <label>{label} <input type="search" value={parameter(name)} onInput={(e) => go(withParameters({ [name]: e.currentTarget.value, offset: "" }), true)} /></label>;
 }
 
-const shown = 50; // rows at a time
-
 // cut is the part of a list that the address asks for.
-export function cut<T>(rows: T[]): { rows: T[]; total: number; offset: number; limit: number } {
+export function cut<T>(rows: T[]): { rows: T[]; total: number; offset: number } {
   const offset = Math.max(0, Math.min(Number(parameter("offset")) || 0, rows.length - 1));
-  return { rows: rows.slice(offset, offset + shown), total: rows.length, offset, limit: shown };
+  return { rows: rows.slice(offset, offset + PAGE), total: rows.length, offset };
 }
+
+// paged are parameters of the address by which the server filters, sorts and cuts a list.
+export const paged = (...names: string[]) => Object.fromEntries([...names, "offset"].map((name) => [name, parameter(name)]));

@@ -1,10 +1,8 @@
 import type { Host } from "../api";
 import { parameter } from "../router";
 import { Status } from "../words";
-import { type Column, Table } from "./table";
+import { type Column, PAGE, Table } from "./table";
 import { Time } from "./time";
-
-export const PAGE = 50;
 
 // hostQuery is the query of a list of hosts: what is asked for, and what the address has.
 export function hostQuery(of: Record<string, string>): Record<string, string> {

@@ -55,21 +55,22 @@ const enough = 8;
 async function find(text: string): Promise<Choice[]> {
   const here: Choice[] = pages.filter(([, name]) => name.toLowerCase().includes(text.toLowerCase())).map(([key, name, to]) => ({ text: `${name} (g ${key})`, to }));
   if (!text) return here;
+  const asked = { search: text, limit: String(enough) };
+  const some = <T,>(page: Promise<{ items: T[] | null }>) => page.then((p) => p.items ?? [], () => []);
   const [hosts, rollouts, nodes, sessions, ...objects] = await Promise.all([
-    call("page-hosts", {}, undefined, { search: text, limit: String(enough) }).catch(() => undefined),
+    some(call("page-hosts", {}, undefined, asked)),
     call("list-rollouts").catch(() => null),
-    call("list-nodes").catch(() => null),
-    call("list-sessions").catch(() => null),
-    ...kinds.value.map((k) => call("list-objects", { kind: k.name }).catch(() => null)),
+    some(call("page-nodes", {}, undefined, asked)),
+    some(call("page-sessions", {}, undefined, asked)),
+    ...kinds.value.map((k) => some(call("page-objects", { kind: k.name }, undefined, asked))),
   ]);
-  const named = <T extends { name: string }>(list: T[] | null) => (list ?? []).filter((x) => x.name.includes(text)).slice(0, enough);
   return [
     ...here,
-    ...named(rollouts).map((r) => ({ text: `Rollout ${r.name}`, to: `/rollouts/${r.name}` })),
-    ...(hosts?.hosts ?? []).map((h) => ({ text: `Host ${h.name}`, to: `/hosts/${h.name}` })),
-    ...named(nodes).map((n) => ({ text: `Node ${n.name}`, to: `/nodes/${n.name}` })),
-    ...named(sessions).map((s) => ({ text: `Session ${s.name}`, to: `/sessions/${s.name}` })),
-    ...objects.flatMap((list) => named(list).map((o) => ({ text: `${titleOf(o.kind)} ${o.name}`, to: `/config/${o.kind}/${o.name}` }))),
+    ...(rollouts ?? []).filter((r) => r.name.includes(text)).slice(0, enough).map((r) => ({ text: `Rollout ${r.name}`, to: `/rollouts/${r.name}` })),
+    ...hosts.map((h) => ({ text: `Host ${h.name}`, to: `/hosts/${h.name}` })),
+    ...nodes.map((n) => ({ text: `Node ${n.name}`, to: `/nodes/${n.name}` })),
+    ...sessions.map((s) => ({ text: `Session ${s.name}`, to: `/sessions/${s.name}` })),
+    ...objects.flatMap((list) => list.map((o) => ({ text: `${titleOf(o.kind)} ${o.name}`, to: `/config/${o.kind}/${o.name}` }))),
   ];
 }
 

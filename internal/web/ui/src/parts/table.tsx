@@ -41,8 +41,11 @@ export function Table<T>({ label, columns, rows, id }: { label: string; columns:
   );
 }
 
-// Pager turns the pages of a list that the server cuts.
-export function Pager({ total, offset, limit }: { total: number; offset: number; limit: number }) {
+// PAGE is how many rows of a list are shown at a time.
+export const PAGE = 50;
+
+// Pager turns the pages of a list.
+export function Pager({ total, offset, limit = PAGE }: { total: number; offset: number; limit?: number }) {
   if (total <= limit) return <p class="dim">{total} in all</p>;
   const page = (to: number) => withParameters({ offset: to > 0 ? String(to) : "" });
   return (
