@@ -1,6 +1,7 @@
 package disk
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -21,6 +22,44 @@ func Replace(path string, content []byte, perm fs.FileMode) error {
 // that it is given, before it takes its place.
 func ReplaceWith(path string, content []byte, perm fs.FileMode, ready func(name string) error) error {
 	return write(path, content, perm, ready, os.Rename)
+}
+
+// ErrChanged means that a file is not the one any more that was to be replaced.
+var ErrChanged = errors.New("the file changed meanwhile")
+
+// ReplaceOnly is ReplaceWith of a file whose content is was. What somebody else puts in its
+// place meanwhile, up to the last moment, stays there, with ErrChanged. Where the file system
+// cannot exchange names, the last moment is between a comparison and a rename.
+func ReplaceOnly(path string, was, content []byte, perm fs.FileMode, ready func(name string) error) error {
+	return write(path, content, perm, ready, func(from, to string) error { return exchange(from, to, was, content) })
+}
+
+// exchange has a file take the place of another, and undoes that where what came out of the
+// place is not what was to be replaced. Of two edits by others within that time the later stays.
+func exchange(from, to string, was, content []byte) error {
+	if now, err := os.ReadFile(to); err != nil || !bytes.Equal(now, was) {
+		return errors.Join(ErrChanged, err)
+	}
+	exchanged := func() error {
+		return unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, to, unix.RENAME_EXCHANGE)
+	}
+	switch err := exchanged(); {
+	case errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS):
+		return os.Rename(from, to)
+	case err != nil:
+		return err
+	}
+	out, err := os.ReadFile(from)
+	if err == nil && bytes.Equal(out, was) {
+		return os.Remove(from)
+	}
+	if err = errors.Join(err, exchanged()); err != nil {
+		return err
+	}
+	if out, err = os.ReadFile(from); err != nil || !bytes.Equal(out, content) {
+		err = errors.Join(err, exchanged())
+	}
+	return errors.Join(ErrChanged, err)
 }
 
 // Create is Replace of a file that must not be there yet: fs.ErrExist means that it is.

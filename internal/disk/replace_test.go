@@ -1,8 +1,13 @@
 package disk_test
 
 import (
+	"bytes"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
+	"sync"
 	"testing"
 
 	"github.com/steadyfleet/steady/internal/disk"
@@ -41,5 +46,40 @@ func TestReplaceThatFails(t *testing.T) {
 	}
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
 		t.Errorf("%v, %v", entries, err)
+	}
+}
+
+// TestReplaceOnly: an edit by somebody else is never replaced, whenever it comes.
+func TestReplaceOnly(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	refused := 0
+	for i := range 300 {
+		was, edited := []byte("as it was"), []byte(fmt.Sprintf("edit %d", i))
+		testkit.Must(t, os.WriteFile(path, was, 0o600))
+		testkit.Must(t, os.WriteFile(path+".edit", edited, 0o600))
+		var editor sync.WaitGroup
+		err := disk.ReplaceOnly(path, was, []byte("as it is to be"), 0o600, func(string) error {
+			editor.Go(func() { testkit.Must(t, os.Rename(path+".edit", path)) })
+			for range i { // a little later in each round
+				runtime.Gosched()
+			}
+			return nil
+		})
+		editor.Wait()
+		if err != nil && !errors.Is(err, disk.ErrChanged) {
+			t.Fatal(err)
+		}
+		if err != nil {
+			refused++
+		}
+		if now := testkit.Value(os.ReadFile(path))(t); !bytes.Equal(now, edited) {
+			t.Fatalf("round %d: the file is %q, %v", i, now, err)
+		}
+	}
+	if refused == 0 {
+		t.Error("no edit came in time")
+	}
+	if entries := testkit.Value(os.ReadDir(filepath.Dir(path)))(t); len(entries) != 1 {
+		t.Errorf("%v", entries)
 	}
 }

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/drift"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/nodeconfig"
+	"github.com/steadyfleet/steady/internal/disk"
 	"github.com/steadyfleet/steady/internal/testkit"
 )
 
@@ -126,9 +128,9 @@ func (g *gates) edit(id, config string) {
 		var all map[string]json.RawMessage
 		testkit.Must(g.t, json.Unmarshal(before, &all))
 		all[id] = json.RawMessage(config)
-		testkit.Must(g.t, os.WriteFile(g.path+".hand", testkit.Value(json.Marshal(all))(g.t), 0o600))
-		if now := testkit.Value(os.ReadFile(g.path))(g.t); string(now) == string(before) {
-			testkit.Must(g.t, os.Rename(g.path+".hand", g.path))
+		err := disk.ReplaceOnly(g.path, before, testkit.Value(json.Marshal(all))(g.t), 0o600, nil)
+		if !errors.Is(err, disk.ErrChanged) {
+			testkit.Must(g.t, err)
 			return
 		}
 	}

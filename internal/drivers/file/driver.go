@@ -3,7 +3,6 @@ package file
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -94,7 +93,6 @@ func New(o Config) (*Driver, error) {
 type content struct {
 	path    string // without links
 	raw     []byte
-	digest  [32]byte
 	doc     any
 	objects map[string]map[string]any
 }
@@ -164,15 +162,12 @@ func (d *Driver) Apply(ctx context.Context, op nodesdk.Op) error {
 	}
 	for range attempts {
 		err := d.try(ctx, op, to)
-		if !errors.Is(err, errMoved) {
+		if !errors.Is(err, disk.ErrChanged) {
 			return err
 		}
 	}
 	return nodesdk.ErrConflict
 }
-
-// errMoved means that somebody wrote the file meanwhile.
-var errMoved = errors.New("the file changed meanwhile")
 
 func (d *Driver) try(ctx context.Context, op nodesdk.Op, to map[string]any) error {
 	c, err := d.read(ctx)
@@ -247,7 +242,7 @@ func (d *Driver) replace(ctx context.Context, c *content, next []byte) error {
 	if err != nil {
 		return fmt.Errorf("read the file: %w", err)
 	}
-	err = disk.ReplaceWith(c.path, next, info.Mode().Perm(), func(name string) error {
+	err = disk.ReplaceOnly(c.path, c.raw, next, info.Mode().Perm(), func(name string) error {
 		if owner, is := info.Sys().(*syscall.Stat_t); is {
 			if err := os.Chown(name, int(owner.Uid), int(owner.Gid)); err != nil {
 				return fmt.Errorf("keep the owner of the file: %w", err)
@@ -255,10 +250,6 @@ func (d *Driver) replace(ctx context.Context, c *content, next []byte) error {
 		}
 		if err := d.run(ctx, d.o.Validate, name); err != nil {
 			return &nodesdk.InvalidError{Code: "invalid", Problems: []nodesdk.Problem{{Message: strings.ReplaceAll(err.Error(), name, c.path)}}}
-		}
-		now, err := os.ReadFile(c.path)
-		if err != nil || sha256.Sum256(now) != c.digest {
-			return errMoved
 		}
 		written, err := os.Stat(name)
 		if err == nil {
@@ -278,21 +269,20 @@ func (d *Driver) replace(ctx context.Context, c *content, next []byte) error {
 // takeBack restores the file as it was before a change that could not be loaded.
 func (d *Driver) takeBack(ctx context.Context, c *content, next []byte, cause error) error {
 	ctx = context.WithoutCancel(ctx)
-	now, err := os.ReadFile(c.path)
-	if err != nil || !bytes.Equal(now, next) {
-		return fmt.Errorf("%w; the file changed meanwhile and is left as it is", cause)
-	}
 	info, err := os.Stat(c.path)
 	if err != nil {
 		return errors.Join(cause, err)
 	}
-	err = disk.ReplaceWith(c.path, c.raw, info.Mode().Perm(), func(name string) error {
+	err = disk.ReplaceOnly(c.path, next, c.raw, info.Mode().Perm(), func(name string) error {
 		if owner, is := info.Sys().(*syscall.Stat_t); is {
 			return os.Chown(name, int(owner.Uid), int(owner.Gid))
 		}
 		return nil
 	})
-	if err == nil {
+	switch {
+	case errors.Is(err, disk.ErrChanged):
+		return fmt.Errorf("%w; the file changed meanwhile and is left as it is", cause)
+	case err == nil:
 		err = d.run(ctx, d.o.Reload, c.path)
 	}
 	return errors.Join(cause, err)
@@ -334,7 +324,7 @@ func (d *Driver) read(ctx context.Context) (*content, error) {
 }
 
 func (d *Driver) parsed(path string, raw []byte) (*content, error) {
-	c := &content{path: path, raw: raw, digest: sha256.Sum256(raw)}
+	c := &content{path: path, raw: raw}
 	if len(bytes.TrimSpace(raw)) == 0 {
 		return nil, fmt.Errorf("%s is empty", path)
 	}
