@@ -64,7 +64,7 @@ func TestSessionOnARealEngine(t *testing.T) {
 func boxPod(name string) session.Pod {
 	return session.Pod{Name: name, Resources: placement.Resources{MilliCPU: 100, Memory: 16 << 20}, Workloads: []session.Workload{
 		{Kind: "image", Name: "lab-" + name, Spec: json.RawMessage(`{"ref":"steady.test/busybox:1","pull":{"policy":"never"}}`)},
-		{Kind: "workspace", Name: "lab-" + name, Spec: json.RawMessage(`{"image":"lab-` + name + `","command":["sh","-c","exec sleep 100000"],"limits":{"nanoCPUs":100000000,"memory":16777216}}`)},
+		{Kind: "workspace", Name: "lab-" + name, Spec: json.RawMessage(`{"image":"lab-` + name + `","command":["sleep","100000"],"stopSignal":"SIGKILL","limits":{"nanoCPUs":100000000,"memory":16777216}}`)},
 	}}
 }
 

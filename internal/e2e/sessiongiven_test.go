@@ -36,7 +36,7 @@ func givenPod() session.Pod {
 		{Kind: "volume", Name: "lab-gone", Spec: raw(`{}`)},
 		{Kind: "volume", Name: "lab-kept", Spec: raw(`{"keep":3600000}`)},
 		{Kind: "volume", Name: "lab-later", Spec: raw(`{"keep":7200000}`)},
-		{Kind: "workspace", Name: "lab-web", Spec: raw(`{"image":"lab-web","command":["sh","-c","echo here >> /gone/x; echo here >> /kept/x; echo $PASSWORD; cat /run/secrets/password; mkdir -p /www; echo hello > /www/index.html; exec httpd -f -p 8080 -h /www"],
+		{Kind: "workspace", Name: "lab-web", Spec: raw(`{"image":"lab-web","stopSignal":"SIGKILL","command":["sh","-c","echo here >> /gone/x; echo here >> /kept/x; echo $PASSWORD; cat /run/secrets/password; mkdir -p /www; echo hello > /www/index.html; exec httpd -f -p 8080 -h /www"],
 			"env":[{"name":"PASSWORD","secret":"password"}],"contents":[{"target":"/run/secrets/password","secret":"password"}],
 			"mounts":[{"type":"volume","source":"lab-gone","target":"/gone"},{"type":"volume","source":"lab-kept","target":"/kept"},{"type":"volume","source":"lab-later","target":"/later"}],
 			"limits":{"nanoCPUs":100000000,"memory":16777216}}`)},
