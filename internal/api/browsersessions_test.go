@@ -232,11 +232,11 @@ func TestBrowserCalendarAndAttention(t *testing.T) {
 	l.attention(t, p)
 }
 
-// slowly has each list of sessions that the page asks for wait until the test lets it go.
+// slowly has each page of sessions that the palette asks for wait until the test lets it go.
 const slowly = `(() => {
 	const fetch = window.fetch;
 	window.fetch = async (path, init) => {
-		if (String(path).endsWith("/operator/sessions")) await new Promise((go) => (window.waiting ??= []).push(go));
+		if (String(path).includes("/operator/session-list?")) await new Promise((go) => (window.waiting ??= []).push(go));
 		return fetch(path, init);
 	};
 	return true;
