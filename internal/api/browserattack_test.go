@@ -55,6 +55,7 @@ func TestBrowserRunsNoStoredScript(t *testing.T) {
 	wait := a.serve(1, func(c *conn) {
 		testkit.Must(t, c.out.WriteData(wire.FrameStdout, []byte("\x1b]0;title\x07\x1b[31m"+evil("line")+"\n")))
 		testkit.Must(t, c.out.Exit(wire.Exit{Error: evil("exit")}))
+		_, _ = c.in.Next() // the server ends it
 	})
 	p := browse.Open(t)
 	p.Go(w.link(w.adminSecret()))
