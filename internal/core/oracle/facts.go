@@ -21,7 +21,7 @@ type Facts struct {
 
 	docs         Documents
 	hosts        map[string]*Host
-	keys         map[string][]*Host // that enrolled with a key, also those that have another since
+	keys         map[string][]*Host // that have a key
 	channels     map[string]*Channel
 	issued       clock.Instant // of the newest statement of freshness
 	accepted     clock.Instant // when it was

@@ -84,8 +84,9 @@ const (
 func (f *Facts) presence(h *Host, at clock.Instant, ev event.Event) {
 	switch ev := ev.(type) {
 	case event.HostEnrolled:
+		was := h.Key
 		*h = Host{Name: h.Name, Incarnation: ev.Incarnation, Issued: at, Frozen: h.Frozen, Sessions: h.Sessions, Key: ev.EventKey, Was: f.earlier(h, ev.EventKey)}
-		f.enrolled(h)
+		f.keyed(h, was)
 	case event.HostSilent:
 		h.Online = false
 		if h.acts() {

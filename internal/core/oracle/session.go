@@ -1,7 +1,6 @@
 package oracle
 
 import (
-	"bytes"
 	"cmp"
 	"slices"
 	"strings"
@@ -38,10 +37,14 @@ func (h *Host) sits(ev event.Event) {
 	}
 }
 
-// enrolled adds a host to those that a key was enrolled with.
-func (f *Facts) enrolled(h *Host) {
-	if same := f.keys[string(h.Key)]; len(h.Key) > 0 && !slices.Contains(same, h) {
-		f.keys[string(h.Key)] = append(same, h)
+// keyed has a host be among those of its key, and no more among those of the one that it had.
+func (f *Facts) keyed(h *Host, was []byte) {
+	left := slices.DeleteFunc(f.keys[string(was)], func(o *Host) bool { return o == h })
+	if f.keys[string(was)] = left; len(left) == 0 {
+		delete(f.keys, string(was))
+	}
+	if len(h.Key) > 0 {
+		f.keys[string(h.Key)] = append(f.keys[string(h.Key)], h)
 	}
 }
 
@@ -50,7 +53,7 @@ func (f *Facts) enrolled(h *Host) {
 func (f *Facts) earlier(h *Host, key []byte) []Earlier {
 	var was *Host
 	for _, o := range f.keys[string(key)] { // order-free: the newest, the last by name of those of one instant
-		if o != h && bytes.Equal(o.Key, key) && (was == nil || cmp.Or(cmp.Compare(o.Issued, was.Issued), cmp.Compare(o.Name, was.Name)) > 0) {
+		if o != h && (was == nil || cmp.Or(cmp.Compare(o.Issued, was.Issued), cmp.Compare(o.Name, was.Name)) > 0) {
 			was = o
 		}
 	}

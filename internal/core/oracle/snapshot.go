@@ -92,7 +92,7 @@ func Restore(raw []byte, docs Documents) (*Facts, error) {
 			return nil, errors.New("a host is missing")
 		}
 		f.hosts[h.Name] = h
-		f.enrolled(h)
+		f.keyed(h, nil)
 	}
 	kept := map[int]*Rollout{}
 	for _, s := range in.Rollouts {
