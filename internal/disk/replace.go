@@ -29,7 +29,9 @@ var ErrChanged = errors.New("the file changed meanwhile")
 
 // ReplaceOnly is ReplaceWith of a file whose content is was. What somebody else puts in its
 // place meanwhile, up to the last moment, stays there, with ErrChanged. Where the file system
-// cannot exchange names, the last moment is between a comparison and a rename.
+// cannot exchange names, the last moment is between a comparison and a rename. Two processes
+// may not replace one file so: the second may take what the first exchanged for a leftover. Nor
+// is an edit kept that came in that moment if the process is killed before it went back.
 func ReplaceOnly(path string, was, content []byte, perm fs.FileMode, ready func(name string) error) error {
 	return write(path, content, perm, ready, func(from, to string) error { return exchange(from, to, was, content) })
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strings"
 	"testing"
@@ -129,9 +130,11 @@ func (g *gates) edit(id, config string) {
 		testkit.Must(g.t, json.Unmarshal(before, &all))
 		all[id] = json.RawMessage(config)
 		err := disk.ReplaceOnly(g.path, before, testkit.Value(json.Marshal(all))(g.t), 0o600, nil)
-		if !errors.Is(err, disk.ErrChanged) {
-			testkit.Must(g.t, err)
+		if err == nil {
 			return
+		}
+		if !errors.Is(err, disk.ErrChanged) && !errors.Is(err, fs.ErrNotExist) { // the driver took the other name for a leftover
+			g.t.Fatal(err)
 		}
 	}
 }
