@@ -401,3 +401,37 @@ func TestBrowserRunsNoScriptOfNodes(t *testing.T) {
 		}
 	}
 }
+
+// TestBrowserDriftOverPages: what is chosen on one page of episodes stays chosen on the next, and a page that became
+// empty leads back.
+func TestBrowserDriftOverPages(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	d := w.registered("gw-1", `{}`)
+	flows := map[string]any{}
+	for i := range 51 { // a page has 50
+		flows[fmt.Sprintf("f-%02d", i)] = map[string]any{"n": i}
+		if i == 25 || i == 50 { // more at once would be one question
+			d.write(string(testkit.Value(json.Marshal(flows))(t)))
+			w.untilNode("gw-1", "all drifts", func(n *drift.Node) bool { return len(n.Episodes) == i+1 })
+		}
+	}
+	p := w.browser(t, w.adminSecret(), "/drift")
+	boxes := `document.querySelectorAll("tbody input[type=checkbox]")`
+	p.Until("the first page to be there", boxes+`.length === 50`)
+	browse.Eval[bool](p, boxes+`[0].click() ?? true`)
+	p.Click("link", "Next")
+	p.Until("the second page to be there", boxes+`.length === 1`)
+	browse.Eval[bool](p, boxes+`[0].click() ?? true`)
+	several := p.In("group", "Decide about several")
+	several.WaitText("with 2")
+	several.Click("button", "Preview")
+	p.In("group", "What would be decided").WaitText(`flow "f-00"`)
+	p.In("group", "What would be decided").WaitText(`flow "f-50"`)
+
+	delete(flows, "f-50")
+	d.write(string(testkit.Value(json.Marshal(flows))(t)))
+	p.WaitText("none of 50")
+	p.Click("link", "Previous")
+	p.Until("the first page to be there again", boxes+`.length === 50`)
+}

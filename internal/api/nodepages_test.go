@@ -3,12 +3,10 @@ package api_test
 import (
 	"encoding/json"
 	"fmt"
-	"strings"
 	"testing"
 
 	"github.com/steadyfleet/steady/internal/api/operator"
 	"github.com/steadyfleet/steady/internal/core/drift"
-	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 // TestPagesOfNodes: the pages of nodes and of what they have are the lists, filtered and cut.
@@ -21,8 +19,7 @@ func TestPagesOfNodes(t *testing.T) {
 	w.registered("desk-1", `{"there":{"input":"udp://239.0.0.2:5000"}}`) // it has something to adopt
 	w.registered("desk-2", `{}`)
 
-	name := func(n drift.NodeRow) string { return n.Name }
-	for query, want := range map[string]string{ // order-free: each by itself
+	paged(t, w, secret, "node-list?", func(n drift.NodeRow) string { return n.Name }, map[string]string{
 		"":                        "9 0 desk-1 desk-2 gw-0 gw-1 gw-2 gw-3 gw-4 gw-5 gw-6",
 		"limit=2&offset=1":        "9 1 desk-2 gw-0",
 		"limit=2&offset=8":        "9 8 gw-6",
@@ -32,29 +29,16 @@ func TestPagesOfNodes(t *testing.T) {
 		"status=not-registered":   "7 0 gw-0 gw-1 gw-2 gw-3 gw-4 gw-5 gw-6",
 		"needs=true&search=desk":  "1 0 desk-1",
 		"needs=false&search=desk": "2 0 desk-1 desk-2",
-	} {
-		if got := paged(t, w, secret, "node-list?"+query, name); got != want {
-			t.Errorf("nodes of %q: %s, want %s", query, got, want)
-		}
-	}
-	object := func(o drift.ObjectRow) string { return o.Name }
-	for query, want := range map[string]string{ // order-free: each by itself
+	})
+	paged(t, w, secret, "config-list/flow?", func(o drift.ObjectRow) string { return o.Name }, map[string]string{
 		"limit=2":        "7 0 flow-0 flow-1",
 		"search=gw-3":    "1 0 flow-3",
 		"search=flow-5":  "1 0 flow-5",
 		"status=pending": "7 0 flow-0 flow-1 flow-2 flow-3 flow-4 flow-5 flow-6",
 		"status=failed":  "0 0",
-	} {
-		if got := paged(t, w, secret, "config-list/flow?"+query, object); got != want {
-			t.Errorf("flows of %q: %s, want %s", query, got, want)
-		}
-	}
-	if got := paged(t, w, secret, "drift-list?limit=1", func(e drift.EpisodeRow) string { return e.ID }); got != "0 0" {
-		t.Errorf("drift: %s", got)
-	}
-	if got := paged(t, w, secret, "session-list?state=Running", func(s operator.Session) string { return s.Name }); got != "0 0" {
-		t.Errorf("sessions: %s", got)
-	}
+	})
+	paged(t, w, secret, "drift-list?", func(e drift.EpisodeRow) string { return e.ID }, map[string]string{"limit=1": "0 0"})
+	paged(t, w, secret, "session-list?", func(s operator.Session) string { return s.Name }, map[string]string{"state=Running": "0 0"})
 	for _, bad := range []string{"node-list?limit=0", "node-list?limit=201", "node-list?status=well", "config-list/none", "drift-list?offset=-1", "session-list?state=running"} {
 		if status, raw := w.request(secret, "GET", "/v1/operator/"+bad, ""); status != 422 {
 			t.Errorf("%s: %d %s", bad, status, raw)
@@ -62,18 +46,21 @@ func TestPagesOfNodes(t *testing.T) {
 	}
 }
 
-// paged is a page in one line: of how many, from which on, and what is in it.
-func paged[T any](t *testing.T, w *world, secret, path string, name func(T) string) string {
+// paged checks pages by what is asked for: of how many, from which on, and what is in each.
+func paged[T any](t *testing.T, w *world, secret, path string, name func(T) string, want map[string]string) {
 	t.Helper()
-	status, raw := w.request(secret, "GET", "/v1/operator/"+path, "")
-	if status != 200 {
-		t.Fatalf("%s: %d %s", path, status, raw)
+	for query, want := range want { // order-free: each by itself
+		status, raw := w.request(secret, "GET", "/v1/operator/"+path+query, "")
+		var p operator.Page[T]
+		if err := json.Unmarshal([]byte(raw), &p); status != 200 || err != nil {
+			t.Fatalf("%s: %d %s, %v", path+query, status, raw, err)
+		}
+		got := fmt.Sprint(p.Total, " ", p.Offset)
+		for i := range p.Items {
+			got += " " + name(p.Items[i])
+		}
+		if got != want {
+			t.Errorf("%s: %s, want %s", path+query, got, want)
+		}
 	}
-	var p operator.Page[T]
-	testkit.Must(t, json.Unmarshal([]byte(raw), &p))
-	names := []string{fmt.Sprint(p.Total), fmt.Sprint(p.Offset)}
-	for i := range p.Items {
-		names = append(names, name(p.Items[i]))
-	}
-	return strings.Join(names, " ")
 }

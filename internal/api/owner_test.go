@@ -43,8 +43,8 @@ func TestSessionsOwnWhatTheySet(t *testing.T) {
 	}
 	page := testkit.Value(w.op.ResourcePage(w.ctx(), operator.ResourceQuery{Kind: "workspace", Limit: 10}))(t)
 	shown := testkit.Value(w.op.ManagedResource(w.ctx(), "h-0000", "workspace", "pod"))(t)
-	if owners["pod"] != lab || owners["data"] != spec.Operators || len(page.Resources) != 3 || page.Resources[0].Owner != lab || shown.Owner != lab {
-		t.Errorf("listed %v, on a page %+v, shown %+v", owners, page.Resources, shown)
+	if owners["pod"] != lab || owners["data"] != spec.Operators || len(page.Items) != 3 || page.Items[0].Owner != lab || shown.Owner != lab {
+		t.Errorf("listed %v, on a page %+v, shown %+v", owners, page.Items, shown)
 	}
 	for _, e := range a.layer().Entries {
 		if (e.Kind == "workspace") != (e.Owner == lab) {

@@ -44,13 +44,13 @@ func TestResourceList(t *testing.T) {
 	}
 	list := func(q operator.ResourceQuery) (names []string) {
 		t.Helper()
-		for _, r := range testkit.Value(w.op.ResourcePage(w.ctx(), q))(t).Resources {
+		for _, r := range testkit.Value(w.op.ResourcePage(w.ctx(), q))(t).Items {
 			names = append(names, fmt.Sprintf("%s/%s", r.Host, r.Name))
 		}
 		return names
 	}
-	got := testkit.Value(w.op.ResourcePage(w.ctx(), operator.ResourceQuery{Limit: operator.MaxResourcePage}))(t)
-	if d := gocmp.Diff(all, got.Resources); d != "" || got.Total != len(all) {
+	got := testkit.Value(w.op.ResourcePage(w.ctx(), operator.ResourceQuery{Limit: operator.MaxPage}))(t)
+	if d := gocmp.Diff(all, got.Items); d != "" || got.Total != len(all) {
 		t.Errorf("the list of %d differs from those of the hosts:\n%s", got.Total, d)
 	}
 	for name, c := range map[string]struct {

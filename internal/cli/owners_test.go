@@ -30,7 +30,7 @@ func ownersServer(t *testing.T) (env map[string]string, removed *[]string) {
 	}
 	host := operator.HostResources{Host: "gpu-1", Resources: []operator.Resource{managed("volume", "left", spec.Operators), managed("volume", "new", spec.Operators),
 		managed("workspace", "pod", spec.SessionOwner("lab"))}}
-	page := operator.ResourcePage{Total: 1, Resources: []operator.HostResource{{Host: "gpu-1", Resource: host.Resources[2]}}}
+	page := operator.Page[operator.HostResource]{Total: 1, Items: []operator.HostResource{{Host: "gpu-1", Resource: host.Resources[2]}}}
 	removed = &[]string{}
 	mux := http.NewServeMux()
 	answer := func(pattern string, value any) {

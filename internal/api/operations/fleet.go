@@ -50,18 +50,6 @@ type hostListIn struct {
 	Cut
 }
 
-// Cut is embedded in inputs that ask for a part of a list.
-type Cut struct {
-	Offset int `query:"offset" minimum:"0" maximum:"1000000"`
-	Limit  int `query:"limit" minimum:"1" maximum:"200" default:"50"`
-}
-
-// pageOf is the part of a list that is asked for.
-func pageOf[T any](c Cut, all []T) operator.Page[T] {
-	from := min(c.Offset, len(all))
-	return operator.Page[T]{Total: len(all), Offset: c.Offset, Items: all[from:min(from+c.Limit, len(all))]}
-}
-
 // Resolve reads lists as they were sent: huma passes over one whose first value is empty.
 func (in *hostListIn) Resolve(ctx huma.Context) []error {
 	u := ctx.URL()

@@ -156,8 +156,7 @@ type resourceListIn struct {
 	Search string   `query:"search" maxLength:"127" doc:"A part of HOST/NAME"`
 	States []string `query:"state,explode" maxItems:"32" doc:"Resources in any of these states"`
 	Sort   string   `query:"sort" enum:"name,-name,host,-host,state,-state,since,-since" default:"host" doc:"state begins with the worst"`
-	Offset int      `query:"offset" minimum:"0" maximum:"10000000"`
-	Limit  int      `query:"limit" minimum:"1" maximum:"200" default:"50"`
+	Cut
 }
 
 // Resolve reads lists as they were sent: huma passes over one whose first value is empty.
@@ -170,7 +169,7 @@ func (in *resourceListIn) Resolve(ctx huma.Context) []error {
 var _ huma.Resolver = (*resourceListIn)(nil)
 
 // resourceList joins for every host what is picked, and adds the differences to its page alone.
-func (h *Handler) resourceList(ctx context.Context, in *resourceListIn) (page operator.ResourcePage, err error) {
+func (h *Handler) resourceList(ctx context.Context, in *resourceListIn) (page operator.Page[operator.HostResource], err error) {
 	roster := h.c.Roster()
 	hosts := map[string]*kept{}
 	err = h.c.ViewHosts(ctx, func(s *plan.State) []string { return in.hosts(s, roster) }, func(name string, s control.HostState) {
@@ -201,12 +200,8 @@ func (h *Handler) resourceList(ctx context.Context, in *resourceListIn) (page op
 		}
 	}
 	in.order(all)
-	from := min(in.Offset, len(all))
-	page = operator.ResourcePage{Total: len(all), Offset: in.Offset, Resources: slices.Clone(all[from:min(from+in.Limit, len(all))])}
-	if page.Resources == nil {
-		page.Resources = []operator.HostResource{}
-	}
-	return page, h.differences(ctx, page.Resources)
+	page = pageOf(in.Cut, all)
+	return page, h.differences(ctx, page.Items)
 }
 
 // hosts are those whose resources are asked for.

@@ -23,16 +23,6 @@ type StateCount struct {
 	Count int            `json:"count"`
 }
 
-// Page is a part of a list that filters leave: of Total, the Items from Offset on.
-type Page[T any] struct {
-	Total  int `json:"total"`
-	Offset int `json:"offset"`
-	Items  []T `json:"items"`
-}
-
-// MaxPage bounds the items of a page.
-const MaxPage = 200
-
 // HostQuery picks hosts. What is empty leaves none out.
 type HostQuery struct {
 	Search  string // is a part of the name

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"net/url"
 	"reflect"
-	"strconv"
 	"strings"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
@@ -18,16 +17,6 @@ type HostResource struct {
 	Resource
 }
 
-// ResourcePage is a page of the resources that filters leave: of Total, those from Offset on.
-type ResourcePage struct {
-	Total     int            `json:"total"`
-	Offset    int            `json:"offset"`
-	Resources []HostResource `json:"resources"`
-}
-
-// MaxResourcePage bounds a page of resources.
-const MaxResourcePage = 200
-
 // ResourceQuery picks resources. What is empty leaves none out.
 type ResourceQuery struct {
 	Kind   string
@@ -37,7 +26,7 @@ type ResourceQuery struct {
 	// Sort is name, host, state or since, with a minus before it to turn it round.
 	Sort   string
 	Offset int
-	Limit  int // 1 to MaxResourcePage, 50 by default
+	Limit  int // 1 to MaxPage, 50 by default
 }
 
 func (q ResourceQuery) values() url.Values {
@@ -46,25 +35,8 @@ func (q ResourceQuery) values() url.Values {
 	return v
 }
 
-// page is the query of a page: texts that are not empty, where it begins and how long it is.
-func page(texts map[string]string, offset, limit int) url.Values {
-	v := url.Values{}
-	for key, text := range texts { // order-free: it fills a map
-		if text != "" {
-			v.Set(key, text)
-		}
-	}
-	if offset > 0 {
-		v.Set("offset", strconv.Itoa(offset))
-	}
-	if limit > 0 {
-		v.Set("limit", strconv.Itoa(limit))
-	}
-	return v
-}
-
 // ResourcePage returns a page of the resources of all hosts that a query picks.
-func (c *Client) ResourcePage(ctx context.Context, q ResourceQuery) (p ResourcePage, err error) {
+func (c *Client) ResourcePage(ctx context.Context, q ResourceQuery) (p Page[HostResource], err error) {
 	return p, c.get(ctx, "/resource-list", q.values(), &p)
 }
 

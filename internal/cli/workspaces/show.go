@@ -46,9 +46,9 @@ func (a verbs) listCmd(kind string) *cobra.Command {
 // list asks for the resources of a kind page by page; no hosts are all.
 func list(ctx context.Context, c *operator.Client, kind string, hosts []string) (all []operator.HostResource, err error) {
 	for {
-		p, err := c.ResourcePage(ctx, operator.ResourceQuery{Kind: kind, Hosts: hosts, Offset: len(all), Limit: operator.MaxResourcePage})
-		all = append(all, p.Resources...)
-		if err != nil || len(p.Resources) == 0 || len(all) >= p.Total {
+		p, err := c.ResourcePage(ctx, operator.ResourceQuery{Kind: kind, Hosts: hosts, Offset: len(all), Limit: operator.MaxPage})
+		all = append(all, p.Items...)
+		if err != nil || len(p.Items) == 0 || len(all) >= p.Total {
 			return all, err
 		}
 	}

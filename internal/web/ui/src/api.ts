@@ -913,6 +913,12 @@ export interface PageHost {
   total: number;
 }
 
+export interface PageHostResource {
+  items: HostResource[] | null;
+  offset: number;
+  total: number;
+}
+
 export interface PageNodeRow {
   items: NodeRow[] | null;
   offset: number;
@@ -1141,12 +1147,6 @@ export interface Resource {
   since?: number;
   state?: string;
   version?: number;
-}
-
-export interface ResourcePage {
-  offset: number;
-  resources: HostResource[] | null;
-  total: number;
 }
 
 export interface RestoreWait {
@@ -1642,7 +1642,7 @@ export interface Answers {
   "page-hosts": PageHost;
   "page-nodes": PageNodeRow;
   "page-objects": PageObjectRow;
-  "page-resources": ResourcePage;
+  "page-resources": PageHostResource;
   "page-sessions": PageSession;
   "plan-resource": PlanAnswer;
   "preview-object": ObjectPreview;

@@ -1,5 +1,5 @@
 import { useState } from "preact/hooks";
-import type { EpisodeRow, Ignored, Outcome, PageEpisodeRow, Resolution, ResolveMany } from "../api";
+import type { EpisodeRow, Ignored, Outcome, Resolution, ResolveMany } from "../api";
 import { Choice, Part, paged } from "../parts/filters";
 import { Empty, Loaded, Section } from "../parts/layout";
 import { Outcomes, episodeColumns } from "../parts/legs";
@@ -29,7 +29,6 @@ const filters = ["node", "kind", "name", "drift"] as const;
 // what was decided and what is ignored.
 export function DriftPage() {
   const asked = Object.fromEntries(filters.map((f) => [f, parameter(f)])) as Record<(typeof filters)[number], string>;
-  const list = useAnswer("page-drift", {}, paged(...filters));
   return (
     <>
       <h1>Drift</h1>
@@ -39,9 +38,7 @@ export function DriftPage() {
         <Part name="name" label="Object" />
         <Choice name="drift" label="Drift" values={wordsOf("drift").filter((w) => w !== "conflict")} />
       </form>
-      <Loaded of={list}>
-        {(p) => (p.total === 0 ? <Empty>No drift is like that.</Empty> : <Several key={JSON.stringify(asked)} page={p} asked={asked} />)}
-      </Loaded>
+      <Several key={JSON.stringify(asked)} asked={asked} />
       <Section title="What was decided"><Loaded of={useAnswer("list-resolutions")}>{(r) => <Decisions list={r.items ?? []} />}</Loaded></Section>
       <Section title="What is ignored" aside={<IgnoreVerb of={{ node: asked.node, kind: asked.kind, name: asked.name }} />}><Loaded of={useAnswer("list-ignored")}>{(r) => <Rules list={r.items ?? []} />}</Loaded></Section>
     </>
@@ -50,7 +47,8 @@ export function DriftPage() {
 
 // Several lists a page of episodes and decides about those chosen on any page, or all that the
 // filters leave.
-function Several({ page, asked }: { page: PageEpisodeRow; asked: Record<string, string> }) {
+function Several({ asked }: { asked: Record<string, string> }) {
+  const page = useAnswer("page-drift", {}, paged(...filters));
   const [ids, choose] = useState<string[]>([]);
   const [action, setAction] = useState<Action>("ingest");
   const [dry, setDry] = useState<Outcome[]>();
@@ -64,13 +62,16 @@ function Several({ page, asked }: { page: PageEpisodeRow; asked: Record<string, 
     send(true).then(setDry, (e: Error) => setError(e.message));
   };
   const line = (g: Record<string, string>) => `steady drift resolve ${ids.length > 0 ? ids.join(" ") : ["--all", ...filters.filter((f) => asked[f]).map((f) => `--${f} ${asked[f]}`)].join(" ")} ${actions[action].flag}${because(g)}`;
-  const said = `${ids.length > 0 ? ids.length : `all ${page.total}`}`;
+  const said = `${ids.length > 0 ? ids.length : `all ${page.value?.total ?? ""}`}`;
   const box: Column<EpisodeRow> = { name: "Choose", show: (e) => <input type="checkbox" aria-label={`Choose ${e.id}`} checked={ids.includes(e.id)} onInput={() => toggle(e.id)} /> };
   return (
     <>
-      <Table label="Episodes" columns={deciding ? [...episodeColumns, box] : episodeColumns} rows={page.items ?? []} id={(e) => e.id} />
-      <Pager {...page} />
-      {deciding && (
+      <Loaded of={page}>
+        {(p) => p.total === 0
+          ? <Empty>No drift is like that.</Empty>
+          : <><Table label="Episodes" columns={deciding ? [...episodeColumns, box] : episodeColumns} rows={p.items ?? []} id={(e) => e.id} /><Pager {...p} /></>}
+      </Loaded>
+      {deciding && page.value?.total !== 0 && (
         <div class="filters" role="group" aria-label="Decide about several">
           <label>What to do <select value={action} onChange={(e) => { setAction(e.currentTarget.value as Action); setDry(undefined); }}>
             {Object.entries(actions).map(([a, { label }]) => <option key={a} value={a}>{label}</option>)}

@@ -37,7 +37,7 @@ export function WorkspacesPage() {
       <Loaded of={page}>
         {(p) => p.total === 0
           ? <Empty>No {kind} is like that. Bundles bring them with a Compose file, or somebody makes one here or with <Command line="steady apply -f FILE HOST" /></Empty>
-          : <><Table label={`Every ${kind}`} columns={columns} rows={p.resources ?? []} id={(r) => `${r.host}/${r.name}`} /><Pager total={p.total} offset={p.offset} limit={PAGE} /></>}
+          : <><Table label={`Every ${kind}`} columns={columns} rows={p.items ?? []} id={(r) => `${r.host}/${r.name}`} /><Pager total={p.total} offset={p.offset} /></>}
       </Loaded>
     </>
   );

@@ -46,12 +46,12 @@ export const PAGE = 50;
 
 // Pager turns the pages of a list.
 export function Pager({ total, offset, limit = PAGE }: { total: number; offset: number; limit?: number }) {
-  if (total <= limit) return <p class="dim">{total} in all</p>;
+  if (total <= limit && offset < total) return <p class="dim">{total} in all</p>;
   const page = (to: number) => withParameters({ offset: to > 0 ? String(to) : "" });
   return (
     <nav class="pager" aria-label="Pages">
-      {offset > 0 ? <a href={page(Math.max(0, offset - limit))} rel="prev">Previous</a> : <span class="dim">Previous</span>}
-      <span>{offset + 1} to {Math.min(total, offset + limit)} of {total}</span>
+      {offset > 0 ? <a href={page(Math.max(0, Math.min(offset, Math.ceil(total / limit) * limit) - limit))} rel="prev">Previous</a> : <span class="dim">Previous</span>}
+      <span>{offset < total ? `${offset + 1} to ${Math.min(total, offset + limit)}` : "none"} of {total}</span>
       {offset + limit < total ? <a href={page(offset + limit)} rel="next">Next</a> : <span class="dim">Next</span>}
     </nav>
   );
