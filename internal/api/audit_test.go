@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/steadyfleet/steady/internal/api/operator"
+	"github.com/steadyfleet/steady/internal/core/attention"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/host"
@@ -15,8 +16,8 @@ import (
 )
 
 func (w *world) warns(text string) bool {
-	s := testkit.Value(w.op.Status(w.ctx()))(w.t)
-	return slices.ContainsFunc(s.Warnings, func(m string) bool { return strings.Contains(m, text) })
+	in := testkit.Value(w.op.Attention(w.ctx()))(w.t)
+	return slices.ContainsFunc(in.Items, func(i attention.Item) bool { return strings.Contains(i.Reason, text) })
 }
 
 // S8: a planner that promotes a wave nobody has proven, as a fault of its own would have

@@ -255,12 +255,12 @@ func (l *lab) attention(t *testing.T, p *browse.Page) {
 	p.Wait("heading", "Attention")
 	p.WaitText("✖failed")
 	usable(t, p, "attention")
-	one := testkit.Value(l.op.Attention(l.ctx()))(t)[0]
-	what := one.Kind + "/" + one.ID
+	one := testkit.Value(l.op.Attention(l.ctx()))(t).Items[0]
+	what := one.Kind + "/" + one.Name
 	l.byKeyboard(t, p, keyed{verb: "Acknowledge", role: "group", part: "Attention", fields: [][2]string{{"What was done about it, for the log", "the LMS is up again"}},
 		line: "steady attention ack " + what + " --note 'the LMS is up again'", silent: true})
 	p.WaitText("Nothing of a session needs you.")
-	if left := testkit.Value(l.op.Attention(l.ctx()))(t); len(left) > 0 {
+	if left := testkit.Value(l.op.Attention(l.ctx()))(t); left.Needed > 0 {
 		t.Errorf("%+v", left)
 	}
 	p.Press("/")

@@ -17,6 +17,7 @@ import (
 
 	"github.com/steadyfleet/steady/internal/api"
 	"github.com/steadyfleet/steady/internal/api/operator"
+	"github.com/steadyfleet/steady/internal/core/attention"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/health"
@@ -119,8 +120,8 @@ func TestExpiredTimestampIsTold(t *testing.T) {
 			if s.Expiries[i].Name != "stable" || s.Expiries[i].Ends == 0 || s.Expiries[i].Level != level {
 				return false
 			}
-			return len(words) == 0 || slices.ContainsFunc(s.Warnings, func(w string) bool {
-				return !slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(w, word) })
+			return len(words) == 0 || slices.ContainsFunc(s.Inbox.Items, func(i attention.Item) bool {
+				return !slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(i.Reason, word) })
 			})
 		}
 	}

@@ -124,7 +124,7 @@ func TestSessionsByTheAPI(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	for _, err := range []error{w.op.SetSessionPart(w.ctx(), "lab", "none", true), w.op.StopSession(w.ctx(), "none"), w.op.RetrySessionPhase(w.ctx(), "lab", "p", "none"),
-		w.op.Acknowledge(w.ctx(), operator.Acknowledge{Kind: "session", ID: "lab", Note: "x"})} {
+		w.op.Acknowledge(w.ctx(), operator.Acknowledge{Kind: "session", Name: "lab", Note: "x"})} {
 		if refusal, ok := err.(*operator.Error); !ok || refusal.Status != 404 {
 			t.Errorf("%v", err)
 		}
@@ -140,8 +140,8 @@ func TestSessionsByTheAPI(t *testing.T) {
 	if all := testkit.Value(w.op.Sessions(w.ctx()))(t); len(all) != 1 {
 		t.Errorf("%+v", all)
 	}
-	if all := testkit.Value(w.op.Attention(w.ctx()))(t); len(all) != 0 {
-		t.Errorf("%+v", all)
+	if in := testkit.Value(w.op.Attention(w.ctx()))(t); len(in.Items) != 0 {
+		t.Errorf("%+v", in)
 	}
 	pods := awaiting()
 	pods.Parts[0].Pods = []session.Pod{{Name: "web", Workloads: []session.Workload{{Kind: "network", Name: "n", Spec: json.RawMessage(`{}`)}}}}

@@ -104,7 +104,7 @@ func (s *server) terminal(ctx context.Context, rollout string, limit time.Durati
 			switch phase = r.Phase; phase {
 			case "terminal":
 				return time.UnixMilli(int64(r.EndedAt)), nil
-			case "failed", "reverted", "superseded":
+			case "halted", "reverted", "superseded":
 				return time.Time{}, fmt.Errorf("rollout %s is %s: %s", rollout, phase, r.Reason)
 			}
 		}

@@ -98,7 +98,7 @@ func (a *app) root() *cobra.Command {
 	root.AddCommand(a.StreamVerbs()...)
 	root.AddCommand(devices.Node(a.Env, a.nodeToken()), devices.Drift(a.Env))
 	root.AddCommand(devices.Objects(a.Env)...)
-	root.AddCommand(apply.Sessions(a.Env), apply.Attention(a.Env))
+	root.AddCommand(apply.Sessions(a.Env))
 	strict(root)
 	return root
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/steadyfleet/steady/internal/cli/command"
 	"github.com/steadyfleet/steady/internal/cli/term"
 	"github.com/steadyfleet/steady/internal/cli/watch"
+	"github.com/steadyfleet/steady/internal/core/attention"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/event"
@@ -27,6 +28,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/health"
 	"github.com/steadyfleet/steady/internal/core/host"
 	"github.com/steadyfleet/steady/internal/core/plan"
+	"github.com/steadyfleet/steady/internal/core/status"
 	"github.com/steadyfleet/steady/internal/core/warning"
 	"github.com/steadyfleet/steady/internal/testkit"
 )
@@ -56,7 +58,7 @@ func screenHosts() []operator.Host {
 		case h == health.Degraded:
 			state = plan.StateDegraded
 		}
-		return operator.Host{Name: name, Channel: "stable", Online: p == gate.Online, Presence: p, State: state, Incarnation: 1, Phase: phase, Rollout: rollout, Current: runs, Target: runs,
+		return operator.Host{Name: name, Channel: "stable", Online: p == gate.Online, Presence: p, State: state, Summary: status.Summary{Word: string(state)}, Incarnation: 1, Phase: phase, Rollout: rollout, Current: runs, Target: runs,
 			Runs: map[digest.Digest]string{oldBundle: "v1", newBundle: "v2"}[runs], Health: h}
 	}
 	canary := row("canary-1", gate.Online, "soaking", "stable@v2", newBundle, health.Progressing)
@@ -81,11 +83,11 @@ func screenStatus() operator.Status {
 			{Kind: warning.Root, Since: before(65 * clock.Day), Ends: screenNow.Add(300 * clock.Day)},
 		}, screenNow),
 		Channels: []operator.ChannelState{{Name: "stable", Rollout: "stable@v2", Status: "active", Queued: "stable@v3"}}}
-	for i := range s.Expiries {
-		if w := s.Expiries[i].Warning(); w != "" {
-			s.Warnings = append(s.Warnings, w)
-		}
-	}
+	db := screenDegraded()
+	s.Inbox = operator.NewInbox([]attention.Item{
+		{Item: status.Item{Kind: "host", Name: "db-1", Summary: status.Summary{Word: "degraded", Level: status.Critical, Reason: db.Summary(), Since: db.Since,
+			Next: []status.Remedy{status.Do(status.HostResources, "db-1"), status.Do(status.HostRetry, "db-1")}}}},
+		{Item: status.Item{Kind: warning.KindExpiry, Name: "timestamp/stable", Summary: s.Expiries[0].Summary(before(clock.Hour))}}})
 	for _, h := range screenHosts() {
 		s.Hosts.Total++
 		s.Hosts.Presence[h.Presence]++

@@ -111,6 +111,7 @@ func New(c *control.Control, serverCA []byte, log *slog.Logger) *Handler {
 	h.forecasting()
 	h.nodes()
 	h.sessions()
+	h.attending()
 	h.bin()
 	h.raw("push-release", http.MethodPost, operator.RoutePush, "Push a packed release (tar)", releasing, h.push)
 	h.raw("newest-release", http.MethodGet, operator.RouteNewest, "The newest accepted release with all of its files, packed (tar)", releasing, h.newest)

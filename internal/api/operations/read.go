@@ -2,19 +2,19 @@ package operations
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
 	"github.com/steadyfleet/steady/internal/api/operator"
+	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
+	"github.com/steadyfleet/steady/internal/core/drift"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/gate"
 	"github.com/steadyfleet/steady/internal/core/health"
 	"github.com/steadyfleet/steady/internal/core/host"
 	"github.com/steadyfleet/steady/internal/core/plan"
-	"github.com/steadyfleet/steady/internal/core/prose"
 	"github.com/steadyfleet/steady/internal/core/server"
 	"github.com/steadyfleet/steady/internal/wire"
 )
@@ -57,21 +57,26 @@ func (h *Handler) status(ctx context.Context, in *AtRecord) (operator.Status, er
 		return operator.Status{}, err
 	}
 	head, root := c.Head(), c.Root()
-	out := operator.Status{Fleet: h.c.Fleet(), Seq: head.Seq, Term: head.Term, Now: c.Now(), SafeMode: c.SafeMode(), Root: operator.RootInfo{Version: root.Version, Epoch: root.Epoch, Expires: root.Expires}, Warnings: []string{}, Channels: []operator.ChannelState{}}
+	out := operator.Status{Fleet: h.c.Fleet(), Seq: head.Seq, Term: head.Term, Now: c.Now(), SafeMode: c.SafeMode(), Root: operator.RootInfo{Version: root.Version, Epoch: root.Epoch, Expires: root.Expires}, Channels: []operator.ChannelState{}}
 	roster := c.Roster()
+	list, err := c.Attention(ctx)
+	if err != nil {
+		return out, err
+	}
+	out.Inbox = operator.NewInbox(list)
+	out.Inbox.Items = out.Inbox.Items[:min(len(list), operator.MaxInbox)]
+	if out.Nodes, out.Sessions, err = h.counted(ctx, c); err != nil {
+		return out, err
+	}
 	err = c.View(ctx, func(s *plan.State) {
 		out.Release = operator.ReleaseInfo{Version: s.Release.Version, Ref: s.Release.Ref, AcceptedAt: s.Release.At,
 			TimestampAt: s.Timestamp.IssuedAt, RootVersion: s.Root.Version}
 		out.Hosts, out.Health = countHosts(s, roster), fleetHealth(s, c.Totals(s))
 		out.Hosts.Versions = c.AgentVersions()
 		for _, name := range s.ChannelNames() {
-			ch := channelState(s, s.Channels[name])
+			ch := channelState(s, s.Channels[name], c.Now())
 			ch.Health = rolloutHealth(s.Rollouts[s.Channels[name].Latest], func(host string) health.Assessment { return c.Assess(s, host) })
 			out.Channels = append(out.Channels, ch)
-		}
-		if names, newest := s.LackedRelease(); len(names) > 0 {
-			out.Warnings = append(out.Warnings, fmt.Sprintf("%s a release that this server lacks, version %d at most, since its log was restored: %s. Next: steady release push of the newest release",
-				prose.Count(len(names), "host")+prose.Verb(len(names), " runs", " run"), newest.Version, prose.Names(names, 5)))
 		}
 	})
 	if err != nil || in.At != 0 {
@@ -81,13 +86,25 @@ func (h *Handler) status(ctx context.Context, in *AtRecord) (operator.Status, er
 	if out.Sources, err = h.sources(ctx, nil); err == nil {
 		out.Expiries, err = h.c.Expiries(ctx)
 	}
-	for i := range out.Expiries {
-		if w := out.Expiries[i].Warning(); w != "" {
-			out.Warnings = append(out.Warnings, w)
-		}
-	}
-	out.Warnings = append(out.Warnings, h.c.AuditWarnings()...)
 	return out, err
+}
+
+// counted counts nodes and, of the running server, sessions by the word of their summary.
+func (h *Handler) counted(ctx context.Context, c source) (nodes, sessions map[string]int, err error) {
+	nodes, sessions = map[string]int{}, map[string]int{}
+	err = c.ViewNodes(ctx, func(s *drift.State) {
+		for _, name := range s.NodeNames() {
+			nodes[s.NodeSummary(name).Word]++
+		}
+	})
+	if err != nil || c != source(h.c) {
+		return nodes, sessions, err
+	}
+	all, err := h.c.Sessions().List(ctx)
+	for i := range all {
+		sessions[all[i].Summary.Word]++
+	}
+	return nodes, sessions, err
 }
 
 func (h *Handler) safeMode(ctx context.Context, _ *none) (w server.RestoreWait, err error) {
@@ -95,7 +112,7 @@ func (h *Handler) safeMode(ctx context.Context, _ *none) (w server.RestoreWait, 
 }
 
 func countHosts(s *plan.State, roster map[string]fleet.RosterHost) operator.HostCounts {
-	n := operator.HostCounts{Presence: map[gate.HostPresence]int{}, NeverEnrolled: []string{}}
+	n := operator.HostCounts{Presence: map[gate.HostPresence]int{}, NeverEnrolled: []string{}, Behind: map[plan.BehindCode]int{}}
 	for _, name := range hostNames(s, roster) {
 		h := s.Hosts[name]
 		p := presenceOf(name, h, roster)
@@ -119,23 +136,27 @@ func countHosts(s *plan.State, roster map[string]fleet.RosterHost) operator.Host
 		if h.Online {
 			n.Online++
 		}
+		if b := s.Behind(h); b != nil {
+			n.Behind[b.Code]++
+		}
 		if h.InFlight() {
 			n.InFlight++
 		}
 		if _, declared := roster[name]; declared && h.IdentityStatus() != "" && h.IdentityStatus() != gate.Leaving {
 			n.ToEnrol++
 		}
-		if h.Machine.Phase == host.Failed || h.SilentFailure {
+		if state, _ := s.HostState(name, true); state == plan.StateFailed || state == plan.StateReverting {
 			n.Failed++
 		}
 	}
 	return n
 }
 
-func channelState(s *plan.State, c *plan.Channel) operator.ChannelState {
+func channelState(s *plan.State, c *plan.Channel, now clock.Instant) operator.ChannelState {
 	out := operator.ChannelState{Name: c.Name, Deferral: c.Deferral, Quarantine: quarantineOf(c)}
 	if r := s.Rollouts[c.Latest]; r != nil {
-		out.Rollout, out.Status = r.Name, plan.Status(r)
+		out.Rollout, out.Summary = r.Name, s.RolloutSummary(r, now)
+		out.Status = out.Summary.Word
 	}
 	if c.Queued != "" {
 		for _, m := range c.Manifests {
@@ -177,10 +198,10 @@ func (h *Handler) hostRows(ctx context.Context, c source, roster map[string]flee
 	var past []opened
 	err := c.View(ctx, func(s *plan.State) {
 		past = openedIn(s)
-		names, owed := list(s), c.RestoreWait().Owed
+		names, owed, q := list(s), c.RestoreWait().Owed, c.Explain(s)
 		out = make([]operator.Host, 0, len(names))
 		for _, name := range names {
-			row := hostRow(s, name, roster, c.Assess(s, name).Status)
+			row := hostRow(q, s, name, roster, c.Assess(s, name).Status)
 			if i, owes := slices.BinarySearchFunc(owed, name, func(o server.Owed, name string) int { return strings.Compare(o.Host, name) }); owes {
 				row.Owed = &owed[i]
 			}
@@ -271,17 +292,18 @@ func presenceOf(name string, h *plan.Host, roster map[string]fleet.RosterHost) g
 }
 
 // hostRow sums up a host; one that is only declared has no record.
-func hostRow(s *plan.State, name string, roster map[string]fleet.RosterHost, status health.Status) operator.Host {
+func hostRow(q *plan.Explainer, s *plan.State, name string, roster map[string]fleet.RosterHost, status health.Status) operator.Host {
 	h, declared := s.Hosts[name], roster[name]
 	row := operator.Host{Name: name, Channel: declared.Channel, Tags: declared.Tags, Target: declared.Bundle, Phase: string(host.Pending), Health: status,
 		Presence: presenceOf(name, h, roster), Removed: removal(name, h, declared), RenamedFrom: declared.RenamedFrom}
-	row.State, row.Since = s.HostState(name, plan.Declares(roster, name))
+	row.Summary = q.HostSummary(name, plan.Declares(roster, name))
+	row.State, row.Since = plan.HostState(row.Summary.Word), row.Summary.Since
 	if h == nil {
 		return row
 	}
 	m := &h.Machine
 	row.Online, row.Incarnation, row.Forked, row.IdentityStatus = h.Online, h.Incarnation, h.Forked, h.IdentityStatus()
-	row.Rollout, row.Current, row.Degraded = m.Rollout, m.Current, h.Degraded
+	row.Rollout, row.Current, row.Degraded, row.Behind = s.RolloutOf(name), m.Current, h.Degraded, s.Behind(h)
 	if m.Phase != "" {
 		row.Phase = string(m.Phase)
 	}
@@ -291,13 +313,9 @@ func hostRow(s *plan.State, name string, roster map[string]fleet.RosterHost, sta
 	if h.Grant != nil {
 		row.Grant, row.Target = h.Grant.ID, h.Grant.Target
 	}
-	switch {
-	case h.Overdue:
-		row.Failed = "did not report in time what came of its claim"
-	case h.SilentFailure:
-		row.Failed = "went silent after it claimed a grant"
-	case m.Phase == host.Failed || m.Phase == host.Reverted:
-		row.Failed = prose.Failure(string(m.Cause), m.Detail)
+	switch row.State {
+	case plan.StateFailed, plan.StateReverting, plan.StateReverted:
+		row.Failed = row.Summary.Reason
 	}
 	return row
 }
@@ -318,7 +336,7 @@ func (h *Handler) host(ctx context.Context, in *hostPath) (operator.HostDetail, 
 			failed = unknownHost(in.Host)
 			return
 		}
-		out.Host = hostRow(s, in.Host, roster, c.Assess(s, in.Host).Status)
+		out.Host = hostRow(c.Explain(s), s, in.Host, roster, c.Assess(s, in.Host).Status)
 		if rec == nil {
 			out.Why = notEnrolled(in.Host)
 			return

@@ -21,7 +21,10 @@ type rolloutPath struct {
 
 func rolloutRow(s *plan.State, r *rollout.Rollout, now clock.Instant) operator.Rollout {
 	row := operator.Rollout{Name: r.Name, Channel: r.Channel, Ref: r.Ref, Manifest: r.Manifest, Phase: string(r.Phase),
-		Status: plan.Status(r), Reason: r.Reason, OpenedAt: r.OpenedAt, EndedAt: r.EndedAt}
+		Summary: s.RolloutSummary(r, now), Status: plan.Status(r), Reason: r.Reason, OpenedAt: r.OpenedAt, EndedAt: r.EndedAt}
+	if row.Status == rollout.StatusHalted { // it has one name, and is not over
+		row.Phase, row.EndedAt = rollout.StatusHalted, 0
+	}
 	if b := plan.FirstBlock(s, r, now); b != nil {
 		row.Blocked = b.Message
 	}
@@ -31,7 +34,7 @@ func rolloutRow(s *plan.State, r *rollout.Rollout, now clock.Instant) operator.R
 
 func queuedRow(w plan.Queued) operator.Rollout {
 	row := operator.Rollout{Name: w.Rollout, Channel: w.Channel, Ref: strings.TrimPrefix(w.Rollout, w.Channel+"@"), Manifest: w.Manifest,
-		Phase: operator.Queued, Status: operator.Queued, QueuedAt: w.Since}
+		Phase: operator.Queued, Summary: plan.QueuedSummary(w), Status: operator.Queued, QueuedAt: w.Since}
 	if w.Block != nil {
 		row.Blocked = w.Block.Message
 	}
@@ -45,7 +48,7 @@ type rolloutsIn struct {
 
 func prunedRow(r plan.PrunedRollout) operator.Rollout {
 	return operator.Rollout{Name: r.Name, Channel: r.Channel, Ref: strings.TrimPrefix(r.Name, r.Channel+"@"), Manifest: r.Manifest,
-		Phase: string(rollout.Pruned), Status: string(rollout.Pruned), Reason: "it ended " + string(r.Phase) + "; the log has the rest",
+		Phase: string(rollout.Pruned), Summary: plan.PrunedSummary(r), Status: string(rollout.Pruned), Reason: plan.PrunedSummary(r).Reason,
 		OpenedAt: r.OpenedAt, EndedAt: r.EndedAt}
 }
 
@@ -136,7 +139,7 @@ func member(c source, s *plan.State, r *rollout.Rollout, i int, roster map[strin
 
 func waveRow(r *rollout.Rollout, i int) operator.Wave {
 	n, w := &r.Waves[i], r.Plan.Header.Waves[i]
-	out := operator.Wave{Name: w.Name, Soak: w.Soak, Open: i <= r.Cursor, State: r.WaveState(i), Hosts: n.Members(), Counts: map[string]int{},
+	out := operator.Wave{Name: w.Name, Soak: w.Soak, Open: i <= r.Cursor, State: r.WaveState(i), Summary: plan.WaveSummary(r, i), Hosts: n.Members(), Counts: map[string]int{},
 		Failures: n.Failures, Offline: n.Skipped()}
 	for status, count := range n.By {
 		if count > 0 {

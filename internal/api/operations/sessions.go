@@ -5,14 +5,12 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/steadyfleet/steady/internal/api/operator"
 	"github.com/steadyfleet/steady/internal/core/place"
 	"github.com/steadyfleet/steady/internal/core/session"
-	"github.com/steadyfleet/steady/reconcile/engine"
 )
 
 type (
@@ -59,7 +57,7 @@ func sessionsOf(all []session.Status, err error) ([]operator.Session, error) {
 	return out, err
 }
 
-// sessions registers the routes of sessions and of what of them needs a person.
+// sessions registers the routes of sessions.
 func (h *Handler) sessions() {
 	s := h.c.Sessions()
 	big := func(id, path, summary string) huma.Operation {
@@ -105,10 +103,6 @@ func (h *Handler) sessions() {
 	do(h, post("retry-phase", "/sessions/{name}/phases/{part}/{phase}/retry", "Have a phase of a part begin anew"), operating, func(ctx context.Context, in *phaseIn) error {
 		return s.RetryPhase(ctx, in.Name, in.Part+"/"+in.Phase, newName(), actor(ctx))
 	})
-	add(h, get("list-attention", "/attention", "List what of sessions needs a person"), viewing, h.attention)
-	do(h, post("acknowledge", "/attention/ack", "Take something off that list"), operating, func(ctx context.Context, in *bodyIn[operator.Acknowledge]) error {
-		return s.Acknowledge(ctx, engine.Ref{Kind: in.Body.Kind, ID: in.Body.ID}, in.Body.Note, actor(ctx))
-	})
 	h.sessionTemplates()
 	h.raw("receive-event", http.MethodPost, operator.RouteEvents, "Take a CloudEvent for a session, or with subject PART/PHASE for a phase of it; with the token of the session", signed, h.receive)
 }
@@ -150,16 +144,6 @@ func (h *Handler) previewSession(ctx context.Context, in *newSessionIn) (operato
 			row.LeftOut = append(row.LeftOut, operator.LeftOutHost{Host: r.Host, Code: string(r.Code), Message: r.Message})
 		}
 		out.Pods = append(out.Pods, row)
-	}
-	return out, err
-}
-
-func (h *Handler) attention(ctx context.Context, _ *none) ([]operator.Attention, error) {
-	rows, err := h.c.Sessions().Attention(ctx)
-	out := []operator.Attention{}
-	for i := range rows {
-		r := &rows[i]
-		out = append(out, operator.Attention{Kind: r.Ref.Kind, ID: r.Ref.ID, Session: session.Of(r.Ref), State: string(r.Phase), Reason: r.Reason.Text(), Since: r.Since().Truncate(time.Second)})
 	}
 	return out, err
 }

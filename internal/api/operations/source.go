@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/steadyfleet/steady/internal/control"
+	"github.com/steadyfleet/steady/internal/core/attention"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/drift"
 	"github.com/steadyfleet/steady/internal/core/event"
@@ -34,6 +35,7 @@ type source interface {
 	Sample(host string) *control.Sample
 	LastSeen(host string) clock.Instant
 	AgentVersions() map[string]int
+	Attention(ctx context.Context) ([]attention.Item, error)
 }
 
 var _, _ source = (*control.Control)(nil), (*control.Moment)(nil)

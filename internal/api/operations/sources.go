@@ -9,6 +9,7 @@ import (
 
 	"github.com/steadyfleet/steady/internal/api/operator"
 	"github.com/steadyfleet/steady/internal/control"
+	"github.com/steadyfleet/steady/internal/core/status"
 	"github.com/steadyfleet/steady/internal/core/warning"
 )
 
@@ -23,9 +24,23 @@ func (h *Handler) sources(ctx context.Context, _ *none) ([]operator.Source, erro
 	rows := []operator.Source{}
 	for _, s := range all {
 		rows = append(rows, operator.Source{Name: s.Name, LastChecked: s.LastChecked, LastSuccess: s.LastSuccess, LastError: s.LastError,
-			Version: s.Version, Ref: s.Ref, Unfetched: troubleRow(s.Trouble.Fetch), Refused: troubleRow(s.Trouble.Verify)})
+			Version: s.Version, Ref: s.Ref, Unfetched: troubleRow(s.Trouble.Fetch), Refused: troubleRow(s.Trouble.Verify), Summary: sourceSummary(s)})
 	}
 	return rows, err
+}
+
+// sourceSummary is the trouble that is in the log, or that the last look at the source was no success
+// or is still to come.
+func sourceSummary(s control.SourceState) status.Summary {
+	out := s.Trouble.Summary()
+	switch {
+	case out.Level.NeedsPerson():
+	case s.LastChecked == 0:
+		out.Word, out.Level = "starting", status.Busy
+	case s.LastError != "":
+		out.Word, out.Level, out.Reason = warning.SourceFailing, status.Warning, s.LastError
+	}
+	return out
 }
 
 func troubleRow(t *warning.SourceTrouble) *operator.SourceTrouble {

@@ -235,6 +235,19 @@ var messages = []message{
 	row(func(v event.VerifyFailed) string {
 		return fmt.Sprintf("refused %s from %s: %s: %s", v.What, v.Actor, v.Check, v.Detail)
 	}),
+	row(func(v event.AttentionOpened) string {
+		return fmt.Sprintf("%s %s needs a person: %s", v.Kind, v.Name, prose.Detailed(v.Word, v.Reason))
+	}),
+	row(func(v event.AttentionClosed) string {
+		return fmt.Sprintf("%s %s needs a person no more: it was %s since %s", v.Kind, v.Name, v.Word, prose.Date(v.Since))
+	}),
+	row(func(v event.AttentionAcknowledged) string {
+		until := ""
+		if v.Until != 0 {
+			until = " until " + prose.Date(v.Until)
+		}
+		return fmt.Sprintf("%s %s acknowledged by %s%s: %s", v.Kind, v.Name, v.Actor, until, v.Note)
+	}),
 	row(func(v event.SourceFailed) string {
 		return fmt.Sprintf("nothing can be fetched from %s (%s): %s", v.Source, v.Cause, v.Detail)
 	}),

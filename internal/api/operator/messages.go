@@ -18,6 +18,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/core/rollout"
 	"github.com/steadyfleet/steady/internal/core/server"
+	"github.com/steadyfleet/steady/internal/core/status"
 	"github.com/steadyfleet/steady/internal/core/warning"
 )
 
@@ -63,10 +64,13 @@ type Status struct {
 	SafeMode string      `json:"safeMode,omitempty"`
 	Release  ReleaseInfo `json:"release"`
 	Root     RootInfo    `json:"root"`
-	// Warnings say what ends soon or has ended, each with what to do; Expiries is the
-	// whole list that they come from, the worst first.
-	Warnings []string       `json:"warnings"`
+	// Inbox is what needs a person: of the items MaxInbox at most, Needed counts them all.
+	Inbox Inbox `json:"inbox"`
+	// Expiries lists all that ends or fills up, the worst first.
 	Expiries []warning.Item `json:"expiries"`
+	// Nodes and Sessions are counted by the word of their summary.
+	Nodes    map[string]int `json:"nodes"`
+	Sessions map[string]int `json:"sessions"`
 	Hosts    HostCounts     `json:"hosts"`
 	Health   FleetHealth    `json:"health"`
 	Channels []ChannelState `json:"channels"`
@@ -99,6 +103,9 @@ type HostCounts struct {
 	// ToEnrol counts the declared hosts that do nothing until they enrol again: they
 	// are revoked or parked, or two agents share their identity.
 	ToEnrol int `json:"toEnrol"`
+	// Behind counts the hosts that are in contact and run another bundle than the newest that
+	// their channel gives them, by why.
+	Behind map[plan.BehindCode]int `json:"behind"`
 	// Presence counts every host by its presence.
 	Presence map[gate.HostPresence]int `json:"presence"`
 	// Versions counts the hosts that are online by the version of their agents.
@@ -114,11 +121,13 @@ const Queued = rollout.StatusQueued
 
 // ChannelState is where a channel stands.
 type ChannelState struct {
-	Name     string `json:"name"`
-	Rollout  string `json:"rollout,omitempty"`
-	Status   string `json:"status,omitempty"`
-	Queued   string `json:"queued,omitempty"`
-	Deferral string `json:"deferral,omitempty"`
+	Name    string `json:"name"`
+	Rollout string `json:"rollout,omitempty"`
+	Status  string `json:"status,omitempty"`
+	// Summary is that of the rollout.
+	Summary  status.Summary `json:"summary"`
+	Queued   string         `json:"queued,omitempty"`
+	Deferral string         `json:"deferral,omitempty"`
 	// Health counts the hosts of the newest rollout by how well they are.
 	Health     map[health.Status]int `json:"health,omitempty"`
 	Quarantine []QuarantineRow       `json:"quarantine,omitempty"`
@@ -139,20 +148,23 @@ type Host struct {
 	Online  bool     `json:"online"`
 	// Presence says in a word whether the host is there.
 	Presence gate.HostPresence `json:"presence"`
-	// State says in a word where it stands, see plan.HostStates; Since is when that began, where
-	// it is known.
-	State       plan.HostState `json:"state"`
-	Since       clock.Instant  `json:"since,omitempty"`
-	Incarnation uint64         `json:"incarnation"` // 0: not enrolled
-	Phase       string         `json:"phase"`
-	Rollout     string         `json:"rollout,omitempty"`
+	// Summary is how it is; State is its word, see plan.HostStates, and Since is when that began.
+	Summary status.Summary `json:"summary"`
+	State   plan.HostState `json:"state"`
+	Since   clock.Instant  `json:"since,omitempty"`
+	// Behind says that it is behind its channel, and why; nil where it is not.
+	Behind      *plan.Behind `json:"behind,omitempty"`
+	Incarnation uint64       `json:"incarnation"` // 0: not enrolled
+	Phase       string       `json:"phase"`
+	Rollout     string       `json:"rollout,omitempty"`
 	// Runs is the release that brought the host what it runs, where the log has it.
 	Runs    string        `json:"runs,omitempty"`
 	Current digest.Digest `json:"current,omitempty"`
 	Target  digest.Digest `json:"target,omitempty"`
 	Grant   string        `json:"grant,omitempty"`
-	Failed  string        `json:"failed,omitempty"` // why
-	Health  health.Status `json:"health"`
+	// Failed says why its last activation failed, while that is its state.
+	Failed string        `json:"failed,omitempty"`
+	Health health.Status `json:"health"`
 	// Degraded is what the host is degraded for; nil while it is not.
 	Degraded *plan.Degradation `json:"degraded,omitempty"`
 	Forked   bool              `json:"forked,omitempty"`
@@ -217,9 +229,10 @@ type Rollout struct {
 	Ref      string        `json:"ref"`
 	Manifest digest.Digest `json:"manifest"`
 	Phase    string        `json:"phase"`
-	// Status is the phase with overlays: paused, reverting, cancelled.
-	Status string `json:"status"`
-	Reason string `json:"reason,omitempty"`
+	// Summary is how it is; Status is its word: the phase with what lies over it.
+	Summary status.Summary `json:"summary"`
+	Status  string         `json:"status"`
+	Reason  string         `json:"reason,omitempty"`
 	// QueuedAt is when a release listed a rollout that has not opened.
 	QueuedAt clock.Instant `json:"queuedAt,omitempty"`
 	OpenedAt clock.Instant `json:"openedAt"`
@@ -263,6 +276,7 @@ type Wave struct {
 	// State is closed, open, promoted or forced, or over where the rollout ended while
 	// the wave was open.
 	State    string         `json:"state"`
+	Summary  status.Summary `json:"summary"`
 	Hosts    int            `json:"hosts"`
 	Counts   map[string]int `json:"counts"`
 	Failures int            `json:"failures"`

@@ -32,6 +32,8 @@ type Reference struct {
 	// Gates are in the order in which they are asked. Means says when one blocks, Next who
 	// clears it.
 	Gates []prose.Meaning `json:"gates"`
+	// Remedies spell the steps of a status.Summary.
+	Remedies []RemedyWords `json:"remedies"`
 	// Kinds are those of the objects that nodes have.
 	Kinds []nodeconfig.Kind `json:"kinds"`
 	// EventTypes are those of the log's records, in order.
@@ -44,7 +46,7 @@ type Reference struct {
 func NewReference() Reference {
 	r := Reference{Rollouts: rollout.StatusMeanings, Waves: rollout.WaveMeanings, Members: rollout.MemberMeanings, Health: health.Meanings, Resources: spec.Meanings,
 		Nodes: drift.NodeMeanings, Legs: drift.LegMeanings, Drift: drift.DriftMeanings,
-		Sessions: session.StateMeanings, Parts: session.RowMeanings, Phases: session.PhaseMeanings, Gates: gate.Meanings(), Kinds: nodeconfig.Kinds, EventTypes: event.Types(), PolicyFields: replay.PolicyFields()}
+		Sessions: session.StateMeanings, Parts: session.RowMeanings, Phases: session.PhaseMeanings, Gates: gate.Meanings(), Remedies: Remedies, Kinds: nodeconfig.Kinds, EventTypes: event.Types(), PolicyFields: replay.PolicyFields()}
 	for _, p := range plan.Presences {
 		r.Presences = append(r.Presences, prose.Meaning{Word: string(p.Presence), Means: p.Means, Next: p.Waves})
 	}

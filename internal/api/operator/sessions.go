@@ -101,23 +101,6 @@ type ExtendSession struct {
 	End time.Time `json:"end"`
 }
 
-// Attention is something of a session that needs a person.
-type Attention struct {
-	Kind    string    `json:"kind"`
-	ID      string    `json:"id"`
-	Session string    `json:"session"`
-	State   string    `json:"state"`
-	Reason  string    `json:"reason"`
-	Since   time.Time `json:"since"`
-}
-
-// Acknowledge takes something off that list.
-type Acknowledge struct {
-	Kind string `json:"kind" enum:"session,part,pod,phase"`
-	ID   string `json:"id" minLength:"1" maxLength:"255"`
-	Note string `json:"note" minLength:"1" maxLength:"1000" doc:"What was done about it, for the log"`
-}
-
 func sessionPath(name string, more ...string) string {
 	path := "/sessions/" + url.PathEscape(name)
 	for _, m := range more {
@@ -188,16 +171,6 @@ func (c *Client) RetrySessionPhase(ctx context.Context, name, part, phase string
 // SessionEvents returns where and how events are sent to a session.
 func (c *Client) SessionEvents(ctx context.Context, name string) (e SessionEvents, err error) {
 	return e, c.post(ctx, sessionPath(name, "token"), struct{}{}, &e)
-}
-
-// Attention lists what of sessions needs a person.
-func (c *Client) Attention(ctx context.Context) (all []Attention, err error) {
-	return all, c.get(ctx, "/attention", nil, &all)
-}
-
-// Acknowledge takes something off that list.
-func (c *Client) Acknowledge(ctx context.Context, a Acknowledge) error {
-	return c.post(ctx, "/attention/ack", a, nil)
 }
 
 // SessionTemplates lists the templates of sessions.

@@ -1,6 +1,9 @@
 package operator
 
-import "github.com/steadyfleet/steady/internal/core/clock"
+import (
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/status"
+)
 
 // Source is one place where the server looks for releases. Instants are zero
 // before their first time.
@@ -15,6 +18,7 @@ type Source struct {
 	// Unfetched and Refused are the alerts that stand.
 	Unfetched *SourceTrouble `json:"unfetched,omitempty"`
 	Refused   *SourceTrouble `json:"refused,omitempty"`
+	Summary   status.Summary `json:"summary"`
 }
 
 // SourceTrouble is one alert about a source.
@@ -22,19 +26,4 @@ type SourceTrouble struct {
 	Cause  string        `json:"cause"`
 	Detail string        `json:"detail"`
 	Since  clock.Instant `json:"since"`
-}
-
-// State is the source's standing in a word.
-func (s Source) State() string {
-	switch {
-	case s.Unfetched != nil:
-		return "failing"
-	case s.Refused != nil:
-		return "refused"
-	case s.LastChecked == 0:
-		return "starting"
-	case s.LastError != "":
-		return "failing"
-	}
-	return "ok"
 }

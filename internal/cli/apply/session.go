@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -225,7 +224,7 @@ func (a sessions) list() *cobra.Command {
 	return command.Lists(a.Env, cmd, func(ctx context.Context, c *operator.Client, _ []string) ([]operator.Session, error) {
 		return c.Sessions(ctx)
 	}, []string{"session", "state", "start", "end", "owner", "why"}, func(s operator.Session) []string {
-		return []string{s.Name, string(s.State), local(s.Timeslot.Start), local(s.Timeslot.End), s.Owner, s.Reason}
+		return []string{s.Name, s.Summary.Word, local(s.Timeslot.Start), local(s.Timeslot.End), s.Owner, s.Summary.Reason}
 	})
 }
 
@@ -348,63 +347,4 @@ func (a sessions) token() *cobra.Command {
 		a.Printf("%s\n", e.EventToken)
 		return nil
 	}), nil)
-}
-
-// Attention returns the command for what needs a person.
-func Attention(e *command.Env) *cobra.Command {
-	a := sessions{e}
-	cmd := &cobra.Command{
-		Use: "attention", GroupID: command.GroupWatch, Short: "List what of sessions needs a person",
-		Long: `Lists sessions that failed, and what of a session could not be cleaned up in time. It stays
-on the list until it is acknowledged.`,
-		Example: "  steady attention\n  steady attention ack pod/lab/web/shop --note 'host is being repaired'",
-	}
-	command.Shows(e, cmd, func(ctx context.Context, c *operator.Client, _ []string) ([]operator.Attention, error) {
-		all, err := c.Attention(ctx)
-		return command.NonNil(all), err
-	}, func(all []operator.Attention) error {
-		if len(all) == 0 {
-			a.Printf("Nothing needs a person\n")
-			return nil
-		}
-		var rows [][]string
-		for _, x := range all {
-			rows = append(rows, []string{x.Kind + "/" + x.ID, x.State, local(x.Since), x.Reason})
-		}
-		return a.Table([]string{"what", "state", "since", "why"}, rows)
-	})
-	cmd.AddCommand(a.ack())
-	return cmd
-}
-
-func (a sessions) ack() *cobra.Command {
-	var note string
-	cmd := &cobra.Command{
-		Use: "ack KIND/ID", Short: "Take something off the list of what needs a person",
-		Example: "  steady attention ack pod/lab/web/shop --note 'host is being repaired'",
-	}
-	cmd.Flags().StringVar(&note, "note", "", "what was done about it, for the log (required)")
-	return a.CompletesWith(a.Talk(cmd, func(ctx context.Context, c *operator.Client, args []string) error {
-		kind, id, ok := strings.Cut(args[0], "/")
-		switch {
-		case !ok || !slices.Contains([]string{"session", "part", "pod", "phase"}, kind):
-			return exit.Badf("%q: expected KIND/ID as steady attention lists it", args[0])
-		case note == "":
-			return exit.Bad(errors.New("--note is empty: say what was done about it, for the log"))
-		}
-		if err := c.Acknowledge(ctx, operator.Acknowledge{Kind: kind, ID: id, Note: note}); err != nil {
-			return err
-		}
-		a.Printf("%s is off the list\n", args[0])
-		return nil
-	}), func(ctx context.Context, c *operator.Client, args []string, _ string) (names []string, err error) {
-		if len(args) > 0 {
-			return nil, nil
-		}
-		all, err := c.Attention(ctx)
-		for _, x := range all {
-			names = append(names, x.Kind+"/"+x.ID+"\t"+x.State)
-		}
-		return names, err
-	})
 }

@@ -42,9 +42,9 @@ func (a sessions) show() *cobra.Command {
 }
 
 func (a sessions) tree(s operator.Session) error {
-	a.Printf("Session %s of %s is %s", s.Name, s.Owner, s.State)
-	if s.Reason != "" {
-		a.Printf(": %s", s.Reason)
+	a.Printf("Session %s of %s is %s", s.Name, s.Owner, s.Summary.Word)
+	if s.Summary.Reason != "" {
+		a.Printf(": %s", s.Summary.Reason)
 	}
 	a.Printf("\n")
 	t := s.Timeslot

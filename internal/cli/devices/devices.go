@@ -66,7 +66,7 @@ DRIFT counts the open episodes; steady drift list shows them.`,
 		return c.Nodes(ctx)
 	},
 		[]string{"node", "status", "since", "driver", "pushed", "waiting", "failed", "drift", "problem"}, func(n drift.NodeRow) []string {
-			return []string{n.Name, string(n.Status), prose.Ago(n.Since, a.Wall()), n.Driver, count(n.Legs[drift.Pushed]), count(n.Legs[drift.Pending] + n.Legs[drift.Pushing]), count(n.Legs[drift.Failed]), driftOf(n), problemOf(n)}
+			return []string{n.Name, n.Summary.Word, prose.Ago(n.Since, a.Wall()), n.Driver, count(n.Legs[drift.Pushed]), count(n.Legs[drift.Pending] + n.Legs[drift.Pushing]), count(n.Legs[drift.Failed]), driftOf(n), problemOf(n)}
 		})
 }
 
@@ -93,10 +93,7 @@ func driftOf(n drift.NodeRow) string {
 }
 
 func problemOf(n drift.NodeRow) string {
-	if n.Status == drift.NodePaused || n.Status == drift.NodeOffline {
-		return n.Why
-	}
-	return n.Problem
+	return n.Summary.Reason
 }
 
 func (a verbs) nodeShow() *cobra.Command {
@@ -110,9 +107,9 @@ func (a verbs) nodeShow() *cobra.Command {
 }
 
 func (a verbs) showNode(n drift.NodeDetail) error {
-	a.Printf("Node %s is %s", n.Name, n.Status)
-	if n.Why != "" {
-		a.Printf(": %s", term.Printable(n.Why))
+	a.Printf("Node %s is %s", n.Name, n.Summary.Word)
+	if n.Summary.Reason != "" {
+		a.Printf(": %s", term.Printable(n.Summary.Reason))
 	}
 	a.Printf("\n")
 	if n.Driver != "" {
@@ -160,7 +157,7 @@ func (a verbs) legTable(legs []drift.LegRow, ofObject bool) error {
 		if role == l.Kind {
 			role = ""
 		}
-		rows = append(rows, []string{what, role, string(l.Status), prose.Ago(l.PushedAt, a.Wall()), detailOf(l)})
+		rows = append(rows, []string{what, role, l.Summary.Word, prose.Ago(l.PushedAt, a.Wall()), detailOf(l)})
 	}
 	return a.Table(header, rows)
 }

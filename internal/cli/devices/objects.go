@@ -62,25 +62,15 @@ func (a objects) list() *cobra.Command {
 		for _, l := range o.Legs {
 			node := l.Node
 			if len(o.Legs) > 1 {
-				node = l.Role + " " + l.Node + " " + string(l.Status)
+				node = l.Role + " " + l.Node + " " + l.Summary.Word
 			}
 			nodes = append(nodes, node)
 			if d := detailOf(l); d != "" && !slices.Contains(details, d) {
 				details = append(details, d)
 			}
 		}
-		return []string{o.Name, statusOf(o), strings.Join(nodes, ", "), fmt.Sprint(o.Version), prose.Ago(o.ChangedAt, a.Wall()), strings.Join(details, "; ")}
+		return []string{o.Name, o.Summary.Word, strings.Join(nodes, ", "), fmt.Sprint(o.Version), prose.Ago(o.ChangedAt, a.Wall()), strings.Join(details, "; ")}
 	})
-}
-
-func statusOf(o drift.ObjectRow) string {
-	switch {
-	case o.InBin:
-		return "in the bin"
-	case o.Removed:
-		return "being deleted"
-	}
-	return string(o.Status)
 }
 
 func (a objects) show() *cobra.Command {
@@ -97,7 +87,7 @@ func (a objects) show() *cobra.Command {
 		}
 		return o, err
 	}, func(o drift.ObjectDetail) error {
-		a.Printf("%s %s, version %d, changed %s: %s\n", strings.ToUpper(a.kind[:1])+a.kind[1:], o.Name, o.Version, prose.Ago(o.ChangedAt, a.Wall()), statusOf(o.ObjectRow))
+		a.Printf("%s %s, version %d, changed %s: %s\n", strings.ToUpper(a.kind[:1])+a.kind[1:], o.Name, o.Version, prose.Ago(o.ChangedAt, a.Wall()), o.Summary.Word)
 		if err := a.legTable(o.Legs, true); err != nil {
 			return err
 		}

@@ -23,7 +23,7 @@ type verbs struct{ *command.Env }
 func Verbs(e *command.Env) []*cobra.Command {
 	a := verbs{e}
 	return []*cobra.Command{
-		a.statusCmd(), a.uiCmd(), a.hostCmd(), a.rolloutCmd(), a.whyCmd(), hosts.ExplainCmd(e), a.eventsCmd(),
+		a.statusCmd(), a.attentionCmd(), a.uiCmd(), a.hostCmd(), a.rolloutCmd(), a.whyCmd(), hosts.ExplainCmd(e), a.eventsCmd(),
 		a.quarantineCmd(), a.reconcileCmd(), a.safeModeCmd(), a.loginCmd(), a.operatorCmd(),
 	}
 }

@@ -210,7 +210,7 @@ var standings = []struct{ name, means string }{
 	{"converging", "every host of the last wave has it, or is on its way"},
 	{"terminal", "done: every wave was promoted, and hosts that return are given it"},
 	{"paused", "an operator stopped it for a while; hosts that began go on"},
-	{"failed", "halted by failures: steady rollout resume, retry or cancel"},
+	{"halted", "failures stopped it: steady rollout resume, retry or cancel"},
 	{"reverting", "its hosts are being sent back to what they ran before"},
 	{"reverted", "its hosts went back to what they ran before"},
 	{"superseded", "a newer release replaced it"},

@@ -15,12 +15,12 @@ import (
 	"github.com/steadyfleet/steady/internal/cli/exit"
 	"github.com/steadyfleet/steady/internal/cli/hosts"
 	"github.com/steadyfleet/steady/internal/cli/term"
+	"github.com/steadyfleet/steady/internal/core/attention"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/gate"
 	"github.com/steadyfleet/steady/internal/core/health"
 	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/core/prose"
-	"github.com/steadyfleet/steady/internal/core/rollout"
 	"github.com/steadyfleet/steady/internal/core/warning"
 )
 
@@ -28,17 +28,15 @@ func (a verbs) statusCmd() *cobra.Command {
 	var check bool
 	cmd := &cobra.Command{
 		Use: "status", GroupID: command.GroupWatch, Short: "Show the state of the fleet",
-		Long: `Sums up the fleet: its release, its hosts and how well they are, and where each
-channel is. What ends soon, has ended or is nearly full is a warning with what to
-do next; --ends lists all that ends: timestamps, the root of trust, certificates,
-tokens, freezes, windows, the disk and the log of the server. With --check the exit
-code says whether all is well: it is 6 when a host is degraded or failed or has to
-enrol again, a rollout failed or was reverted, something has run out, or the server
-is in safe mode.`,
+		Long: `Sums up the fleet: what needs a person, its release, its hosts, nodes and sessions, and where
+each channel is. --ends lists all that ends or fills up: timestamps, the root of trust,
+certificates, tokens, freezes, windows, the disk and the log of the server. With --check the
+exit code is 6 when something needs a person that nobody has acknowledged; steady attention
+lists the same.`,
 		Example: "  steady status\n  steady status --check\n  steady status --ends\n  steady status -o json",
 	}
 	ends := cmd.Flags().Bool("ends", false, "list all that ends or fills up")
-	cmd.Flags().BoolVar(&check, "check", false, "end with code 6 unless all is well")
+	cmd.Flags().BoolVar(&check, "check", false, "end with code 6 when something needs a person")
 	return a.PrintsData(a.Talk(cmd, func(ctx context.Context, c *operator.Client, _ []string) error {
 		s, err := c.Status(ctx)
 		if err != nil {
@@ -49,61 +47,31 @@ is in safe mode.`,
 				return a.showExpiries(s.Expiries)
 			}
 			return a.showStatus(s)
-		}); err != nil || !check || isWell(s) {
+		}); err != nil || !check || s.Inbox.Needed == 0 {
 			return err
 		}
 		return exit.Silently(exit.Degraded)
 	}))
 }
 
-// isWell reports whether nothing of a fleet needs a person.
-func isWell(s operator.Status) bool {
-	return s.SafeMode == "" && s.Health.Hosts[health.Degraded] == 0 && s.Hosts.Failed == 0 && s.Hosts.ToEnrol == 0 &&
-		!slices.ContainsFunc(s.Expiries, func(i warning.Item) bool { return i.Level == warning.Critical }) &&
-		!slices.ContainsFunc(s.Channels, func(c operator.ChannelState) bool {
-			return c.Status == string(rollout.Failed) || c.Status == string(rollout.Reverted)
-		})
-}
-
-// showHealth names the first of the degraded hosts.
-func (a verbs) showHealth(s operator.FleetHealth) {
-	n := s.Hosts[health.Degraded]
-	if n == 0 {
-		return
-	}
-	const shown = 5
-	var parts []string
-	for _, d := range s.Degraded[:min(shown, len(s.Degraded))] {
-		parts = append(parts, d.Host+" "+term.Printable(d.Summary()))
-	}
-	screen := term.Of(a.Out, a.Getenv)
-	a.PrintFolded("%s %s\n", screen.Paint(term.Bad, prose.Count(n, "host")+" degraded:"), strings.Join(parts, ", "))
-	if n > shown {
-		a.PrintFolded("  and %d more\n", n-shown)
-	}
-	a.PrintFolded("  Next: steady host list --degraded, then steady why HOST\n")
-}
-
 func (a verbs) showStatus(s operator.Status) error {
-	a.PrintFolded("Fleet %s\n", s.Fleet)
-	if s.Release.Version == 0 {
-		a.PrintFolded("No release was accepted yet. Next: steady release push\n")
-	} else {
+	a.showNeeds(s)
+	switch {
+	case s.Release.Version == 0 && s.Hosts.Total == 0 && len(s.Nodes)+len(s.Sessions) > 0: // a fleet of nodes has no releases
+	case s.Release.Version == 0:
+		a.PrintFolded("No release was accepted yet. Next: steady release publish\n")
+	default:
 		a.PrintFolded("Release %s, version %d, accepted %s, timestamp signed %s\n", s.Release.Ref, s.Release.Version, a.ago(s.Release.AcceptedAt), a.ago(s.Release.TimestampAt))
 	}
 	a.PrintFolded("Root version %d, epoch %d, good until %s\n", s.Root.Version, s.Root.Epoch, prose.Date(s.Root.Expires))
-	for _, w := range s.Warnings {
-		a.PrintFolded("WARNING: %s\n", w)
-	}
-	if s.SafeMode != "" {
-		a.PrintFolded("SAFE MODE: %s\n  Next: steady safe-mode\n", s.SafeMode)
-	}
 	h := s.Hosts
-	a.PrintFolded("Hosts: %d, of which %d enrolled, %d online, %d in flight, %d failed\n", h.Total, h.Enrolled, h.Online, h.InFlight, h.Failed)
+	a.PrintFolded("Hosts: %d, of which %d enrolled, %d online, %d in flight, %d failed, %d behind\n", h.Total, h.Enrolled, h.Online, h.InFlight, h.Failed, sum(h.Behind))
+	a.showBehind(h.Behind)
+	a.showCounts("Nodes", s.Nodes)
+	a.showCounts("Sessions", s.Sessions)
 	a.showPresence(h)
 	a.showLeaving(h.Leaving)
 	a.showVersions(s)
-	a.showHealth(s.Health)
 	var rows [][]string
 	for _, ch := range s.Channels {
 		rows = append(rows, []string{ch.Name, ch.Rollout, ch.Status, ch.Queued, ch.Deferral, fmt.Sprint(len(ch.Quarantine))})
@@ -112,6 +80,60 @@ func (a verbs) showStatus(s operator.Status) error {
 		return err
 	}
 	return a.Table([]string{"channel", "rollout", "status", "queued", "waits for", "quarantined"}, rows)
+}
+
+// maxNeeds bounds what a status names of what needs a person.
+const maxNeeds = 10
+
+// showNeeds prints what needs a person, which is the first thing that somebody wants to know.
+func (a verbs) showNeeds(s operator.Status) {
+	known := len(s.Inbox.Items) - len(attention.Needed(s.Inbox.Items))
+	rest := ""
+	if known > 0 {
+		rest = fmt.Sprintf(" (%d acknowledged)", known)
+	}
+	if s.Inbox.Needed == 0 {
+		a.PrintFolded("Fleet %s: nothing needs you%s\n", s.Fleet, rest)
+		return
+	}
+	a.PrintFolded("Fleet %s: %s you%s\n", s.Fleet, prose.Count(s.Inbox.Needed, "item")+prose.Verb(s.Inbox.Needed, " needs", " need"), rest)
+	needed := attention.Needed(s.Inbox.Items)
+	a.showItems(needed, maxNeeds)
+	if len(grouped(needed)) > maxNeeds {
+		a.PrintFolded("  steady attention lists all of them\n")
+	}
+}
+
+func sum[K comparable](counts map[K]int) (n int) {
+	for _, c := range counts {
+		n += c
+	}
+	return n
+}
+
+// showBehind says why hosts are behind their channels.
+func (a verbs) showBehind(behind map[plan.BehindCode]int) {
+	var parts []string
+	for _, code := range plan.BehindCodes {
+		if n := behind[code]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, code))
+		}
+	}
+	if len(parts) > 0 {
+		a.PrintFolded("Behind their channel: %s. steady host list --behind names them\n", strings.Join(parts, ", "))
+	}
+}
+
+// showCounts counts objects of a kind by their word; without any it prints nothing.
+func (a verbs) showCounts(kind string, counts map[string]int) {
+	if len(counts) == 0 {
+		return
+	}
+	var parts []string
+	for _, word := range slices.Sorted(maps.Keys(counts)) {
+		parts = append(parts, fmt.Sprintf("%d %s", counts[word], word))
+	}
+	a.PrintFolded("%s: %d, of which %s\n", kind, sum(counts), strings.Join(parts, ", "))
 }
 
 func (a verbs) showExpiries(items []warning.Item) error {
@@ -146,6 +168,7 @@ func (a verbs) hostCmd() *cobra.Command {
 type hostFilter struct {
 	channel, tag              string
 	offline, failed, degraded bool
+	behind                    bool
 	all                       bool // decommissioned ones as well
 	states                    []string
 }
@@ -158,6 +181,7 @@ func (f hostFilter) picks(h operator.Host) bool {
 	case f.tag != "" && !slices.Contains(h.Tags, f.tag):
 	case f.offline && h.Online:
 	case f.failed && h.Failed == "":
+	case f.behind && h.Behind == nil:
 	case f.degraded && h.Health != health.Degraded:
 	default:
 		return true
@@ -176,7 +200,7 @@ func (a verbs) hostList() *cobra.Command {
 		Long: `Lists the hosts, by name: whether each is there, the state that it is in, and what
 it runs: the release whose bundle it has, or the bundle's digest where that is another
 than it should run. Filters add up: each one leaves hosts out.`,
-		Example: "  steady host list\n  steady host list --channel stable --offline\n  steady host list --state failed --state reverted\n  steady host list --degraded\n  steady host list --versions\n  steady host list --tag web --failed -o json",
+		Example: "  steady host list\n  steady host list --channel stable --offline\n  steady host list --state failed --state reverted\n  steady host list --degraded\n  steady host list --behind\n  steady host list --versions\n  steady host list --tag web --failed -o json",
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.channel, "channel", "", "only hosts of this channel")
@@ -185,6 +209,7 @@ than it should run. Filters add up: each one leaves hosts out.`,
 	command.Complete(cmd, "state", states...)
 	flags.BoolVar(&f.offline, "offline", false, "only hosts that are not online")
 	flags.BoolVar(&f.degraded, "degraded", false, "only hosts that do not run what they should")
+	flags.BoolVar(&f.behind, "behind", false, "only hosts in contact that run another bundle than the newest of their channel, and whose turn does not come by itself")
 	flags.BoolVar(&f.all, "all", false, "decommissioned hosts as well")
 	versions := flags.Bool("versions", false, "show each agent's version, the address at which it reaches the server, and the release that it accepted")
 	flags.BoolVar(&f.failed, "failed", false, "only hosts whose last activation failed")
@@ -197,7 +222,7 @@ than it should run. Filters add up: each one leaves hosts out.`,
 		all, err := c.Hosts(ctx)
 		return command.NonNil(slices.DeleteFunc(all, func(h operator.Host) bool { return !f.picks(h) })), err
 	}, func(list []operator.Host) error {
-		header, row := []string{"host", "channel", "presence", "state", "health", "rollout", "runs", "trouble"}, hostRow
+		header, row := []string{"host", "channel", "presence", "state", "rollout", "runs", "why"}, hostRow
 		if *versions {
 			header, row = []string{"host", "presence", "agent", "server", "accepted"}, agentRow
 		}
@@ -210,7 +235,7 @@ than it should run. Filters add up: each one leaves hosts out.`,
 }
 
 func hostRow(h operator.Host) []string {
-	return []string{h.Name, h.Channel, presence(h.Presence, h.FrozenUntil), stateOf(h), string(h.Health), h.Rollout, runs(h), troubleOf(h)}
+	return []string{h.Name, h.Channel, presence(h.Presence, h.FrozenUntil), stateOf(h), h.Rollout, runs(h), whyOf(h)}
 }
 
 func agentRow(h operator.Host) []string {
@@ -244,19 +269,17 @@ func stateOf(h operator.Host) string {
 	return string(h.State)
 }
 
-// troubleOf says why a host failed and what of it does not run.
-func troubleOf(h operator.Host) string {
-	var parts []string
-	if h.Failed != "" {
-		parts = append(parts, h.Failed)
-	}
+// whyOf is why a host is in its state.
+func whyOf(h operator.Host) string {
 	if h.Owed != nil {
-		parts = append(parts, "has to send "+events(*h.Owed)+" again, which the restored log lacks")
+		return "has to send " + events(*h.Owed) + " again, which the restored log lacks"
 	}
-	if h.Degraded != nil {
-		parts = append(parts, h.Degraded.Summary())
+	if h.State == plan.StateConverged || h.State == plan.StateFrozen {
+		if b := h.Behind; b != nil {
+			return prose.Clauses(h.Summary.Reason, "behind: "+b.Reason)
+		}
 	}
-	return strings.Join(parts, "; ")
+	return h.Summary.Reason
 }
 
 // runs names what a host runs: the release that brought it where that is known.
@@ -417,7 +440,7 @@ func (a verbs) showSources(sources []operator.Source) error {
 		if s.Version > 0 {
 			brought = fmt.Sprintf("%s, version %d", s.Ref, s.Version)
 		}
-		rows = append(rows, []string{s.Name, s.State(), brought, s.LastSuccess.String(), s.LastChecked.String()})
+		rows = append(rows, []string{s.Name, s.Summary.Word, brought, s.LastSuccess.String(), s.LastChecked.String()})
 	}
 	if err := a.Table([]string{"release source", "state", "brought", "last success", "last check"}, rows); err != nil {
 		return err

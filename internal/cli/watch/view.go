@@ -118,7 +118,7 @@ func Ending(r *Rollout) string {
 	if r.Reason != "" {
 		s += ": " + r.Reason
 	}
-	if rollout.Phase(r.Phase) == rollout.Failed {
+	if r.Status == rollout.StatusHalted {
 		s += "; next: steady rollout resume, retry or cancel " + r.Name
 	}
 	return s + " (" + prose.Join(fmt.Sprintf("%d converged", by[rollout.Converged.String()]), prose.Any(by[rollout.AtTarget.String()], "ran the target already"),
@@ -130,7 +130,7 @@ func EndMessage(standing string) string {
 	switch standing {
 	case string(rollout.Terminal):
 		return "converged"
-	case string(rollout.Failed):
+	case rollout.StatusHalted:
 		return "was halted"
 	case string(rollout.Reverted), string(rollout.Superseded), "cancelled":
 		return "was " + standing

@@ -354,6 +354,17 @@ func (r *Runner) known(ctx context.Context, ref engine.Ref, e engine.Event) (kno
 // Attention lists the rows that need a person.
 func (r *Runner) Attention(ctx context.Context) ([]engine.Row, error) { return r.loop.Attention(ctx) }
 
+// AcknowledgeAll takes all rows of a session off the list of those that need a person.
+func (r *Runner) AcknowledgeAll(ctx context.Context, name, note, actor string) error {
+	rows, err := r.loop.Attention(ctx)
+	for i := range rows {
+		if err == nil && session.Of(rows[i].Ref) == name {
+			_, err = r.loop.Apply(ctx, engine.Acknowledge(rows[i].Ref, note), by(actor))
+		}
+	}
+	return err
+}
+
 // Acknowledge takes a row off the list of those that need a person.
 func (r *Runner) Acknowledge(ctx context.Context, ref engine.Ref, note, actor string) error {
 	switch row, err := r.loop.Get(ctx, ref); {

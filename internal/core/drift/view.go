@@ -12,6 +12,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/diff"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/nodeconfig"
+	"github.com/steadyfleet/steady/internal/core/status"
 )
 
 // NodeStatus is where a node is, in one word.
@@ -59,6 +60,10 @@ type NodeRow struct {
 	ComparedAt clock.Instant  `json:"comparedAt,omitempty"`
 	Problem    string         `json:"problem,omitempty"` // why its newest snapshot, or a connection, was refused
 	Needs      []string       `json:"needs"`             // what it needs a person for
+	// Summary is the worst of all that; Status alone is its presence.
+	Summary status.Summary `json:"summary"`
+
+	undecided int // episodes
 }
 
 // NodeDetail is a node with all that concerns it.
@@ -96,6 +101,9 @@ type LegRow struct {
 	Wait        *Wait         `json:"wait,omitempty"`
 	Episode     string        `json:"episode,omitempty"`
 	Drift       string        `json:"drift,omitempty"`
+	Decided     bool          `json:"decided,omitempty"` // what becomes of the drift
+	// Summary is how the leg is; Status alone is its push.
+	Summary status.Summary `json:"summary"`
 }
 
 // ObjectRow is an object in a list.
@@ -109,6 +117,8 @@ type ObjectRow struct {
 	InBin     bool          `json:"inBin,omitempty"`
 	ChangedAt clock.Instant `json:"changedAt"`
 	Legs      []LegRow      `json:"legs"`
+	// Summary is the worst of its legs.
+	Summary status.Summary `json:"summary"`
 }
 
 // ObjectDetail is an object with its definition and history.
@@ -142,6 +152,8 @@ type EpisodeRow struct {
 	ChangedAt clock.Instant `json:"changedAt"`
 	Fields    int           `json:"fields"` // that differ
 	Actions   []string      `json:"actions"`
+	// Summary is how the episode is.
+	Summary status.Summary `json:"summary"`
 }
 
 // EpisodeDetail is an episode with both sides, and what was acknowledged last.
@@ -189,37 +201,29 @@ func (s *State) NodeRow(name string) NodeRow {
 		row.Why = n.Paused.Detail
 	}
 	for _, r := range s.legs[name] { // order-free: it only counts
-		_, _, l := s.leg(r)
-		row.Legs[l.Status]++
+		if _, _, l := s.leg(r); l.BinnedUntil == 0 {
+			row.Legs[l.Status]++
+		}
 	}
 	for _, e := range n.Episodes { // order-free: it only counts
 		row.Drift[e.Drift]++
-		if e.Conflict && !e.Decided {
+		switch {
+		case e.Decided:
+		case e.Conflict:
 			row.Conflicts++
+		default:
+			row.undecided++
 		}
 	}
 	if n.Adoption != nil {
 		row.ToAdopt = len(n.Adoption.Objects)
 	}
-	row.Needs = row.needs()
-	return row
-}
-
-// needs lists what a node needs a person for.
-func (r *NodeRow) needs() []string {
-	out := []string{}
-	add := func(is bool, format string, a ...any) {
-		if is {
-			out = append(out, fmt.Sprintf(format, a...))
-		}
+	row.Summary = row.summary()
+	row.Needs = []string{}
+	for _, x := range row.needs() {
+		row.Needs = append(row.Needs, x.Word+": "+x.Reason)
 	}
-	add(r.Status == NodePaused, "paused: %s", r.Why)
-	add(r.Status == NodeUnknown, "it never registered. Next: steady node token %s", r.Name)
-	add(r.ToAdopt > 0, "objects to adopt: %d", r.ToAdopt)
-	add(r.Conflicts > 0, "conflicts: %d", r.Conflicts)
-	add(r.Legs[Failed] > 0, "failed pushes: %d", r.Legs[Failed])
-	add(r.Problem != "", "its last report or connection was refused: %s", r.Problem)
-	return out
+	return row
 }
 
 // NodeDetail returns a node with all that concerns it.
@@ -256,9 +260,16 @@ func (s *State) legRow(o *Object, role string, now clock.Instant) LegRow {
 	}
 	if n := s.Nodes[d.Node]; n != nil {
 		if e := n.Episodes[Key(o.Kind, d.ID)]; e != nil {
-			row.Episode, row.Drift = e.Episode, e.Drift
+			row.Episode, row.Drift, row.Decided = e.Episode, e.Drift, e.Decided
+			if e.Drift == Missing { // what it was is not in effect
+				row.Effect, row.Detail = "", ""
+			}
+		}
+		if !n.Online { // nothing new is known
+			row.Effect, row.Detail = "", ""
 		}
 	}
+	row.Summary = row.summary()
 	return row
 }
 
@@ -274,6 +285,7 @@ func (s *State) objectRow(o *Object, now clock.Instant) ObjectRow {
 			row.Status = l.Status
 		}
 	}
+	row.Summary = row.summary()
 	return row
 }
 
@@ -339,8 +351,10 @@ func (e *Episode) row() EpisodeRow {
 	if !e.Decided {
 		actions = append(actions, ActionsFor(e.Drift)...)
 	}
-	return EpisodeRow{ID: e.Episode, Node: e.Node, Kind: e.Kind, ObjectID: e.Drifted.ID, Name: e.Name, Role: e.Role, Drift: e.Drift, Conflict: e.Conflict, Decided: e.Decided,
+	row := EpisodeRow{ID: e.Episode, Node: e.Node, Kind: e.Kind, ObjectID: e.Drifted.ID, Name: e.Name, Role: e.Role, Drift: e.Drift, Conflict: e.Conflict, Decided: e.Decided,
 		OpenedAt: e.OpenedAt, ChangedAt: e.ChangedAt, Fields: len(e.Differences) + e.More, Actions: actions}
+	row.Summary = row.summary()
+	return row
 }
 
 // EpisodeRows lists the open episodes, the oldest first.

@@ -41,6 +41,18 @@ func (e HostDegraded) Summary() string {
 	return strings.Join(parts, "; ")
 }
 
+// Cause names the resources and probes, whatever they report.
+func (e HostDegraded) Cause() string {
+	var names []string
+	for _, r := range e.Resources {
+		names = append(names, r.Resource)
+	}
+	for _, p := range e.Probes {
+		names = append(names, "probe "+p.Probe)
+	}
+	return strings.Join(names, ", ")
+}
+
 // DegradedResource is a resource as its host last reported it.
 type DegradedResource struct {
 	Resource string      `json:"resource"` // kind/name

@@ -244,7 +244,7 @@ func CheckBackoff(f Facts, explain bool) *Block {
 	if closed := until > now; !closed || !explain {
 		return unexplained(closed)
 	}
-	return block(Backoff, last.Code).says("the host "+last.words()).
+	return block(Backoff, last.Code).says("the host "+last.Message()).
 		until("the next attempt", until).by("time, once the cause is mended on the host")
 }
 
@@ -255,7 +255,8 @@ type Untaken struct {
 	Given        int
 }
 
-func (u Untaken) words() string {
+// Message tells it as a predicate of the host.
+func (u Untaken) Message() string {
 	words := "let its last offer expire"
 	switch u.Code {
 	case "":

@@ -34,7 +34,7 @@ func Next(s *State, facts func(host string) Facts, now clock.Instant) []Change {
 			s.due[name] = a.Next
 		}
 		switch was := h.degraded(); {
-		case !f.Enrolled || f.Moving: // its last status stands
+		case !f.Enrolled || f.Moving || f.Failed: // its last status stands
 		case a.Status == Degraded:
 			if ev := s.host(name).Degradation(a); was == nil || !sameCause(was, &ev) {
 				changes = append(changes, Change{name, ev})

@@ -94,6 +94,9 @@ type Facts struct {
 	// Moving says that the host is on its way in a rollout, whose own deadlines
 	// end that: nothing of it is degraded yet.
 	Moving bool
+	// Failed says that its activation failed, or that it was given up: what it is degraded for is
+	// told by its rollout.
+	Failed bool
 	// Failing are the enforce probes that have failed for too long since the host
 	// settled. NextFailing is when time alone adds one; 0: it does not.
 	Failing     []Probe
@@ -130,12 +133,17 @@ func (h *Host) Assess(f Facts, now clock.Instant) Assessment {
 	if a.Probes = f.Failing; len(a.Probes) > 0 {
 		a.Status = Degraded
 	}
+	if f.NextFailing != 0 {
+		a.Status = Worst(a.Status, Progressing)
+	}
 	a.Next = clock.Earliest(a.Next, f.NextFailing)
 	switch {
 	case !f.Enrolled, !f.Runs && len(a.Resources) == 0:
 		return Assessment{Status: Unknown}
 	case f.Moving:
 		return Assessment{Status: Progressing}
+	case f.Failed:
+		return Assessment{Status: Degraded}
 	case !f.Online && a.Status != Degraded:
 		a.Status = Unknown
 	}

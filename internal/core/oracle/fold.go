@@ -69,7 +69,7 @@ func (f *Facts) Apply(e event.Entry, ev event.Event) error {
 		}
 	case event.MirrorDiverged, event.TrustRefused, event.BundleQuarantined, event.FileKept, event.HostFacts,
 		event.ResourceReported, event.EnrolRefused, event.VerifyFailed, event.SourceFailed, event.SourceRecovered, event.ExpiryWarned, event.ExpiryCleared,
-		event.OperatorTokenAdded, event.OperatorTokenUsed, event.OperatorTokenRevoked, event.StreamOpened, event.SafeModeEnded, event.LogCheckpoint, event.ManagedRequested, event.HostTuned, event.HostRetried, event.ResourceRecorded:
+		event.OperatorTokenAdded, event.OperatorTokenUsed, event.OperatorTokenRevoked, event.StreamOpened, event.SafeModeEnded, event.LogCheckpoint, event.ManagedRequested, event.HostTuned, event.HostRetried, event.ResourceRecorded, event.OnAttention:
 		// Nothing that is decided reads these.
 	case event.OfNodes:
 		// No rollout depends on nodes.

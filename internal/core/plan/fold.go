@@ -7,6 +7,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/gate"
 	"github.com/steadyfleet/steady/internal/core/host"
 	"github.com/steadyfleet/steady/internal/core/rollout"
 )
@@ -86,7 +87,7 @@ func (s *State) ApplyEvent(e event.Entry, ev event.Event) error {
 		s.Warn(e.At, ev)
 	case event.EnrolRefused, event.MirrorDiverged, event.TrustRefused,
 		event.BundleQuarantined, event.FileKept, event.StreamOpened, event.SafeModeEnded, event.LogCheckpoint,
-		event.ManagedRequested, event.HostTuned, event.HostRetried, event.ResourceReported, event.OfNodes, event.ResourceRecorded:
+		event.ManagedRequested, event.HostTuned, event.HostRetried, event.ResourceReported, event.OfNodes, event.ResourceRecorded, event.OnAttention:
 		// For people, or of other folds: no decision of this one reads them.
 	default:
 		return &event.UnknownTypeError{Type: ev.EventType()}
@@ -229,6 +230,7 @@ func (s *State) foldDeclined(h *Host, ev event.GrantDeclined) {
 	}
 	if b := h.backoff(g.Purpose); b != nil {
 		b.DeclineCode, b.Detail = ev.Code, ev.Detail
+		b.LastDecline = gate.Untaken{Code: ev.Code, Detail: ev.Detail}.Message()
 	}
 	if g.Purpose == host.Repair || g.Purpose == host.Reboot { // it says nothing of what a rollout would bring
 		return

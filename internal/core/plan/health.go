@@ -24,8 +24,12 @@ func (s *State) HealthFacts(name string, now clock.Instant) health.Facts {
 		f.Moving = true
 	case host.Deferred, host.Failed:
 		f.Moving = m.Reverting || m.Rebooting()
+		f.Failed = m.Phase == host.Failed && !m.Reverting
 	case host.Converged:
 		s.failing(h, now, &f)
+	}
+	if h.SilentFailure || h.Overdue {
+		f.Moving, f.Failed = false, true
 	}
 	return f
 }

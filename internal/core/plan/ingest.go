@@ -389,6 +389,8 @@ func Status(r *rollout.Rollout) string {
 		return rollout.StatusPaused
 	case r.Reverting && !r.Phase.Ended():
 		return rollout.StatusReverting
+	case r.Phase == rollout.Failed:
+		return rollout.StatusHalted
 	}
 	return string(r.Phase)
 }

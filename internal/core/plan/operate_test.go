@@ -113,7 +113,7 @@ func TestS8NobodyIsPromotedOverFailuresAboveThePolicy(t *testing.T) {
 	w.tick()
 	w.phase("c@r2", rollout.Failed)
 	_, err = plan.Promote(w.s, "c@r2", "w0", "go on", "ada", w.now)
-	refused(t, err, "is failed")
+	refused(t, err, "is halted")
 }
 
 func TestS18FrozenHostHoldsItsWaveAndSaysUntilWhen(t *testing.T) {

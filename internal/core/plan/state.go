@@ -159,6 +159,8 @@ type Backoff struct {
 	NotBefore   clock.Instant `json:"notBefore,omitempty"`
 	DeclineCode string        `json:"declineCode,omitempty"`
 	Detail      string        `json:"declineDetail,omitempty"`
+	// LastDecline is why it declined last; unlike the code it stays while the next offer is open.
+	LastDecline string `json:"lastDecline,omitempty"`
 }
 
 // backoff is that of grants of a purpose; nil once the repair is over.

@@ -9,7 +9,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
+	"github.com/steadyfleet/steady/internal/core/attention"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/drift"
@@ -45,14 +47,18 @@ type State struct {
 	Nodes   *drift.State
 	Rows    *engine.Table // of sessions, and of what is below them
 	Booked  session.Bookings
-	folds   []Fold // in the order in which they read an entry and decide
+	Inbox   *attention.State // nil where the plan is folded alone
+	folds   []Fold           // in the order in which they read an entry and decide
+	planner Fold             // of folds
+	inbox   *inboxFold       // of folds
 }
 
 // NewState returns the state before the first event. The folds of first come before
 // all others: the plan reads the documents that they find.
 func NewState(docs plan.Documents, first ...Fold) *State {
-	s := &State{Plan: plan.New(docs), Managed: managed.New(), Health: health.New(), Nodes: drift.New(), Rows: engine.NewTable(), Booked: session.Bookings{}}
-	s.folds = append(first, healthFold{s}, managedFold{s}, nodesFold{s}, rowsFold{s}, &planFold{State: s, docs: docs})
+	s := &State{Plan: plan.New(docs), Managed: managed.New(), Health: health.New(), Nodes: drift.New(), Rows: engine.NewTable(), Booked: session.Bookings{}, Inbox: attention.New()}
+	s.planner, s.inbox = &planFold{State: s, docs: docs}, &inboxFold{State: s}
+	s.folds = append(first, healthFold{s}, managedFold{s}, nodesFold{s}, rowsFold{s}, s.planner, s.inbox)
 	return s
 }
 
@@ -60,7 +66,8 @@ func NewState(docs plan.Documents, first ...Fold) *State {
 // managed layer: it folds the plan alone.
 func NewPlanState(p *plan.State, docs plan.Documents) *State {
 	s := &State{Plan: p}
-	s.folds = []Fold{&planFold{State: s, docs: docs}}
+	s.planner = &planFold{State: s, docs: docs}
+	s.folds = []Fold{s.planner}
 	return s
 }
 
@@ -69,7 +76,7 @@ func NewPlanState(p *plan.State, docs plan.Documents) *State {
 func NewStateWith(p *plan.State, docs plan.Documents, parts map[string]json.RawMessage, log []event.Entry, events []event.Event) (*State, error) {
 	s := NewState(docs)
 	s.Plan = p
-	rest := s.folds[:len(s.folds)-1]
+	rest := s.besidePlan()
 	for _, f := range rest {
 		if part, ok := parts[f.Name()]; ok {
 			if err := f.Restore(part); err != nil {
@@ -93,7 +100,7 @@ func NewStateWith(p *plan.State, docs plan.Documents, parts map[string]json.RawM
 // SnapshotParts encodes all but the plan, by the names of the folds.
 func (s *State) SnapshotParts() (map[string]json.RawMessage, error) {
 	parts := map[string]json.RawMessage{}
-	for _, f := range s.folds[:len(s.folds)-1] {
+	for _, f := range s.besidePlan() {
 		raw, err := f.Snapshot()
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", f.Name(), err)
@@ -101,6 +108,11 @@ func (s *State) SnapshotParts() (map[string]json.RawMessage, error) {
 		parts[f.Name()] = raw
 	}
 	return parts, nil
+}
+
+// besidePlan lists the folds but that of the plan.
+func (s *State) besidePlan() []Fold {
+	return slices.DeleteFunc(slices.Clone(s.folds), func(f Fold) bool { return f == s.planner })
 }
 
 // Apply folds one entry of the log.
@@ -129,7 +141,7 @@ func (s *State) Planned(entries []event.Entry, err error) ([]event.Entry, error)
 	if err != nil {
 		return nil, err
 	}
-	return entries, s.share(s.folds[len(s.folds)-1], entries)
+	return entries, s.share(s.planner, entries)
 }
 
 // Record folds events that were decided elsewhere from verified input.
@@ -157,7 +169,7 @@ func (s *State) share(from Fold, entries []event.Entry) error {
 	for i := range entries {
 		var ev event.Event
 		for _, f := range s.folds {
-			if _, of := f.(nodesFold); f == from || event.IsOfNodes(entries[i].Type) != of {
+			if f == from || !reads(f, entries[i].Type) {
 				continue
 			}
 			if err := apply(f, entries[i], &ev); err != nil {
@@ -166,6 +178,16 @@ func (s *State) share(from Fold, entries []event.Entry) error {
 		}
 	}
 	return nil
+}
+
+// reads reports whether a fold reads events of a type: those of nodes are their fold's and the inbox's
+// alone.
+func reads(f Fold, eventType string) bool {
+	if _, all := f.(*inboxFold); all {
+		return true
+	}
+	_, ofNodes := f.(nodesFold)
+	return event.IsOfNodes(eventType) == ofNodes
 }
 
 // decodedFold is a fold that reads most entries: one is decoded once for all of them.

@@ -206,7 +206,11 @@ func (in Nodes) step(s *Server, t *Turn) error {
 	if err != nil {
 		return err
 	}
-	return t.add(nodeEntries(events, t.Now))
+	entries, err := nodeEntries(events, t.Now)
+	if err := t.add(entries, err); err != nil {
+		return err
+	}
+	return t.add(s.attend(entries, t.Now))
 }
 
 func (in Expiries) step(s *Server, t *Turn) error {

@@ -66,7 +66,10 @@ func (Tick) step(s *Server, t *Turn) error {
 		if err != nil {
 			return err
 		}
-		return t.add(s.Planned(p.Events, nil))
+		if err := t.add(s.Planned(p.Events, nil)); err != nil {
+			return err
+		}
+		return t.add(s.attend(nil, t.Now))
 	}
 	s.planPeriodically(t.Now)
 	if err := t.add(s.State.Next(t.Now)); err != nil {

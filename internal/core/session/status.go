@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/steadyfleet/steady/internal/core/status"
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
 
@@ -27,37 +28,41 @@ const (
 
 // Status is a session as people see it.
 type Status struct {
-	Name       string       `json:"name"`
-	Owner      string       `json:"owner"`
-	Created    time.Time    `json:"created,omitzero"`
-	State      State        `json:"state"`
-	Reason     string       `json:"reason,omitempty"`
-	Alert      bool         `json:"alert,omitempty"` // it needs a person, and nobody acknowledged that
-	Generation int64        `json:"generation"`
-	Timeslot   Timeslot     `json:"timeslot"`
-	Parts      []PartStatus `json:"parts"`
+	Name    string    `json:"name"`
+	Owner   string    `json:"owner"`
+	Created time.Time `json:"created,omitzero"`
+	State   State     `json:"state"`
+	Reason  string    `json:"reason,omitempty"`
+	// Summary is the state, and no better than the parts.
+	Summary    status.Summary `json:"summary"`
+	Alert      bool           `json:"alert,omitempty"` // it needs a person, and nobody acknowledged that
+	Generation int64          `json:"generation"`
+	Timeslot   Timeslot       `json:"timeslot"`
+	Parts      []PartStatus   `json:"parts"`
 }
 
 // PartStatus is a part as people see it.
 type PartStatus struct {
-	Name    string      `json:"name"`
-	Phase   string      `json:"phase"` // of its row; pending before it has one
-	Reason  string      `json:"reason,omitempty"`
-	Stopped bool        `json:"stopped,omitempty"`
-	Pods    []PodStatus `json:"pods,omitempty"`
-	Phases  []JobStatus `json:"phases,omitempty"`
+	Name    string         `json:"name"`
+	Phase   string         `json:"phase"` // of its row; pending before it has one
+	Reason  string         `json:"reason,omitempty"`
+	Summary status.Summary `json:"summary"`
+	Stopped bool           `json:"stopped,omitempty"`
+	Pods    []PodStatus    `json:"pods,omitempty"`
+	Phases  []JobStatus    `json:"phases,omitempty"`
 }
 
 // PodStatus is a pod as people see it.
 type PodStatus struct {
-	Name      string   `json:"name"`
-	Phase     string   `json:"phase"`
-	Reason    string   `json:"reason,omitempty"`
-	Attempts  int      `json:"attempts,omitempty"` // that failed, while there will be more
-	Host      string   `json:"host,omitempty"`
-	GPUs      []int    `json:"gpus,omitempty"`
-	Workloads []string `json:"workloads"`
-	URLs      []string `json:"urls,omitempty"` // of its routes
+	Name      string         `json:"name"`
+	Phase     string         `json:"phase"`
+	Reason    string         `json:"reason,omitempty"`
+	Summary   status.Summary `json:"summary"`
+	Attempts  int            `json:"attempts,omitempty"` // that failed, while there will be more
+	Host      string         `json:"host,omitempty"`
+	GPUs      []int          `json:"gpus,omitempty"`
+	Workloads []string       `json:"workloads"`
+	URLs      []string       `json:"urls,omitempty"` // of its routes
 }
 
 // JobStatus is a phase of a part as people see it.
@@ -65,6 +70,7 @@ type JobStatus struct {
 	Name     string          `json:"name"`
 	State    string          `json:"state"`
 	Reason   string          `json:"reason,omitempty"`
+	Summary  status.Summary  `json:"summary"`
 	Attempts int             `json:"attempts,omitempty"`
 	Result   json.RawMessage `json:"result,omitempty"`
 }
@@ -94,6 +100,7 @@ func Describe(rows Rows, name string, now time.Time) (Status, error) {
 	if st.State == Retired {
 		st.State = stateOfRest(st.Parts)
 	}
+	st.Summary = st.summary(row.Since())
 	return st, nil
 }
 
@@ -153,6 +160,7 @@ func describePart(rows Rows, parent *engine.Row, p *Part, all *progress) PartSta
 		if len(p.After) == 0 && !over {
 			all.booked, all.up = all.booked && pod.Host != "", all.up && ran
 		}
+		pod.Summary = rowSummary(pod.Phase, pod.Reason)
 		out.Pods = append(out.Pods, pod)
 	}
 	for i := range p.Phases {
@@ -167,8 +175,10 @@ func describePart(rows Rows, parent *engine.Row, p *Part, all *progress) PartSta
 		} else if over {
 			job.State = PhaseGone
 		}
+		job.Summary = rowSummary(job.State, job.Reason)
 		out.Phases = append(out.Phases, job)
 	}
+	out.Summary = rowSummary(out.Phase, out.Reason)
 	return out
 }
 

@@ -21,6 +21,9 @@ type Warnings struct {
 type Warned struct {
 	Level Level         `json:"level"`
 	Since clock.Instant `json:"since"`
+	// Message and Next are those of the item; empty in a snapshot from before they were kept.
+	Message string `json:"message,omitempty"`
+	Next    string `json:"next,omitempty"`
 }
 
 // Warn folds an event; others than those of sources and expiries change nothing.
@@ -46,7 +49,7 @@ func (s *Warnings) Warn(at clock.Instant, ev event.Event) {
 			s.Expiries = map[string]Warned{}
 		}
 		key := ev.Kind + "/" + ev.Name
-		s.Expiries[key] = Warned{Level: Level(ev.Level), Since: cmp.Or(s.Expiries[key].Since, at)}
+		s.Expiries[key] = Warned{Level: Level(ev.Level), Since: cmp.Or(s.Expiries[key].Since, at), Message: ev.Message, Next: ev.Next}
 	case event.ExpiryCleared:
 		delete(s.Expiries, ev.Kind+"/"+ev.Name)
 	}

@@ -1,0 +1,82 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"strconv"
+
+	"github.com/steadyfleet/steady/internal/core/attention"
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/health"
+	"github.com/steadyfleet/steady/internal/core/plan"
+	"github.com/steadyfleet/steady/internal/core/prose"
+	"github.com/steadyfleet/steady/internal/core/server"
+	"github.com/steadyfleet/steady/internal/core/session"
+	"github.com/steadyfleet/steady/internal/core/status"
+	"github.com/steadyfleet/steady/internal/wire"
+)
+
+// KindServer is the kind of items about the server itself, which are not in the log.
+const KindServer = "server"
+
+// Attention is the inbox: what of all needs a person, the worst first.
+func (c *Control) Attention(ctx context.Context) (list []attention.Item, err error) {
+	own := c.serverItems(ctx)
+	err = c.View(ctx, func(s *plan.State) { list = c.inbox(own) })
+	return list, err
+}
+
+// inbox is Attention with what the server finds of itself. It may only be used by what View runs.
+func (c *Control) inbox(own []status.Item) []attention.Item {
+	now := c.now()
+	if names, newest := c.state.Plan.LackedRelease(); len(names) > 0 {
+		own = append(own, serverItem("release", prose.Count(len(names), "host")+prose.Verb(len(names), " runs", " run")+
+			" a release that this server lacks since its log was restored: "+prose.Names(names, 5)+", version "+strconv.FormatUint(newest.Version, 10)+" at most", status.Releaser, status.Do(status.ReleasePublish)))
+	}
+	return c.state.Inbox.List(append(c.state.Attention(now), own...), now)
+}
+
+// serverItems are what the server finds of itself, besides what ends or fills up.
+func (c *Control) serverItems(ctx context.Context) (items []status.Item) {
+	for _, p := range health.Readiness(c.readyFacts(ctx)) {
+		items = append(items, serverItem(p.Check, p.Message+"; "+p.Next, status.ServerOwner, status.Do(status.SafeModeShow)))
+	}
+	if w := c.AuditWarnings(); len(w) > 0 { // the first of them: steady doctor has all
+		items = append(items, serverItem("audit", w[0], status.ServerOwner, status.Remedy{}))
+	}
+	return items
+}
+
+func serverItem(name, reason string, who status.Actor, next status.Remedy) status.Item {
+	i := status.Item{Kind: KindServer, Name: name, Summary: status.Summary{Word: "not ready", Level: status.Critical, Reason: reason, Who: who}}
+	if next.Verb != "" {
+		i.Next = []status.Remedy{next}
+	}
+	return i
+}
+
+// Acknowledge notes that a person knows of an item: until an instant, or, where that is zero, as long
+// as its cause stays the same.
+func (c *Control) Acknowledge(ctx context.Context, kind, name string, until clock.Instant, note, actor string) error {
+	own := c.serverItems(ctx)
+	err := c.record(ctx, c.operations, "", func(s *server.State, now clock.Instant) ([]event.Event, error) {
+		ev, err := s.Inbox.Acknowledge(c.inbox(own), kind+"/"+name, until, note, actor, now)
+		if r, refused := errors.AsType[*attention.Refusal](err); refused {
+			if r.Unknown {
+				return nil, wire.Refuse(wire.ErrNotFound, "%s", r.Message)
+			}
+			return nil, wire.Refuse(wire.ErrConflict, "%s", r.Message)
+		}
+		return []event.Event{ev}, nil
+	})
+	if err == nil && kind == session.KindSession {
+		err = c.sessions.AcknowledgeAll(ctx, name, note, actor)
+	}
+	return err
+}
+
+// Attention is the inbox as it was, without what only the running server knows.
+func (m *Moment) Attention(ctx context.Context) (list []attention.Item, err error) {
+	return list, m.View(ctx, func(*plan.State) { list = m.read.state.Inbox.List(m.read.state.Attention(m.now), m.now) })
+}

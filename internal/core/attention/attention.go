@@ -1,0 +1,159 @@
+// Package attention is the inbox: what of the whole product needs a person, since when, and who
+// knows of it. What needs a person is computed from the folds of hosts, rollouts, nodes, sessions,
+// sources and expiries; this package folds when that began and ended, and acknowledgements, and
+// decides which of these are news for the log.
+package attention
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/status"
+)
+
+// State is the fold over the log.
+type State struct {
+	// Open are the items that are open, by key.
+	Open map[string]*Open `json:"open"`
+}
+
+// Open is an item that the log has as open.
+type Open struct {
+	event.AttentionOpened
+	Since clock.Instant `json:"since"`
+	// Ack is who knows of it; nil while nobody does.
+	Ack *Ack `json:"ack,omitempty"`
+}
+
+// Ack is a person's word that they know of an item.
+type Ack struct {
+	By    string        `json:"by"`
+	At    clock.Instant `json:"at"`
+	Until clock.Instant `json:"until,omitempty"` // zero: as long as its cause stays the same
+	Note  string        `json:"note"`
+}
+
+// Holds reports whether the acknowledgement still counts.
+func (a *Ack) Holds(now clock.Instant) bool {
+	return a != nil && (a.Until == 0 || !a.Until.Reached(now))
+}
+
+// New returns the state before the first event.
+func New() *State { return &State{Open: map[string]*Open{}} }
+
+// Restore completes a state that was decoded from a snapshot; nil is one from before there was an inbox.
+func Restore(s *State) *State {
+	if s == nil || s.Open == nil {
+		return New()
+	}
+	return s
+}
+
+// Apply folds an event; others than those of the inbox change nothing.
+func (s *State) Apply(at clock.Instant, ev event.Event) {
+	switch ev := ev.(type) {
+	case event.AttentionOpened:
+		s.Open[key(ev.OnItem)] = &Open{AttentionOpened: ev, Since: at}
+	case event.AttentionClosed:
+		delete(s.Open, key(ev.OnItem))
+	case event.AttentionAcknowledged:
+		if o := s.Open[key(ev.OnItem)]; o != nil {
+			o.Ack = &Ack{By: ev.Actor, At: at, Until: ev.Until, Note: ev.Note}
+		}
+	}
+}
+
+func key(o event.OnItem) string { return o.Kind + "/" + o.Name }
+
+// Next is what the log does not have yet of some keys: want are the items that they have now, of
+// which each needs a person already. A key without an item is closed.
+func (s *State) Next(keys []string, want []status.Item) (out []event.OnAttention) {
+	items := make(map[string]*status.Item, len(want))
+	for i := range want {
+		items[want[i].Key()] = &want[i]
+	}
+	keys = slices.AppendSeq(keys, maps.Keys(items)) // order-free: sorted below
+	slices.Sort(keys)
+	for _, k := range slices.Compact(keys) {
+		switch open, item := s.Open[k], items[k]; {
+		case item == nil && open != nil:
+			out = append(out, event.AttentionClosed{OnItem: open.OnItem, Word: open.Word, Since: open.Since})
+		case item != nil && (open == nil || open.Word != item.Word || open.Cause != item.Cause):
+			out = append(out, event.AttentionOpened{OnItem: event.OnItem{Kind: item.Kind, Name: item.Name}, Word: item.Word, Level: string(item.Level), Cause: item.Cause, Reason: item.Reason})
+		}
+	}
+	return out
+}
+
+// Item is one item of the inbox as people see it.
+type Item struct {
+	status.Item
+	Ack *Ack `json:"ack,omitempty"`
+}
+
+// List is the inbox: items that need a person now, with since when and who knows of them, as the log
+// has that. The worst come first, the oldest of one level before others, and those that a person
+// knows of last.
+func (s *State) List(items []status.Item, now clock.Instant) []Item {
+	out := []Item{}
+	for _, i := range items {
+		if !i.Due(now) {
+			continue
+		}
+		x := Item{Item: i}
+		if o := s.Open[i.Key()]; o != nil && o.Word == i.Word && o.Cause == i.Cause {
+			x.Since = cmp.Or(x.Since, o.Since)
+			if o.Ack.Holds(now) {
+				x.Ack = o.Ack
+			}
+		}
+		out = append(out, x)
+	}
+	slices.SortFunc(out, order)
+	return out
+}
+
+func order(a, b Item) int {
+	rank := func(x Item) int { return -slices.Index(status.Levels, x.Level) }
+	known := func(x Item) int {
+		if x.Ack != nil {
+			return 1
+		}
+		return 0
+	}
+	return cmp.Or(known(a)-known(b), rank(a)-rank(b), cmp.Compare(a.Since, b.Since), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
+}
+
+// Needed are the items that no person knows of.
+func Needed(list []Item) []Item {
+	i := slices.IndexFunc(list, func(x Item) bool { return x.Ack != nil })
+	if i < 0 {
+		return list
+	}
+	return list[:i]
+}
+
+// Acknowledge decides on a person's word that they know of an open item.
+func (s *State) Acknowledge(list []Item, k string, until clock.Instant, note, actor string, now clock.Instant) (event.OnAttention, error) {
+	i := slices.IndexFunc(list, func(x Item) bool { return x.Key() == k })
+	switch {
+	case i < 0:
+		return nil, &Refusal{Unknown: true, Message: k + " does not need a person; steady attention lists what does"}
+	case s.Open[k] == nil:
+		return nil, &Refusal{Message: k + " cannot be acknowledged: " + list[i].Reason}
+	case until != 0 && until.Reached(now):
+		return nil, &Refusal{Message: "the acknowledgement of " + k + " would have ended already"}
+	}
+	return event.AttentionAcknowledged{OnItem: event.OnItem{Kind: list[i].Kind, Name: list[i].Name}, Until: until, Note: note, Actor: actor}, nil
+}
+
+// Refusal says why nothing is acknowledged.
+type Refusal struct {
+	Unknown bool // there is no such item
+	Message string
+}
+
+func (r *Refusal) Error() string { return r.Message }
