@@ -20,6 +20,7 @@ import (
 	"github.com/steadyfleet/steady/internal/control/fetch"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/release"
+	"github.com/steadyfleet/steady/internal/core/warning"
 	"github.com/steadyfleet/steady/internal/testkit"
 	"github.com/steadyfleet/steady/internal/trust"
 )
@@ -107,7 +108,7 @@ func TestS32LyingSources(t *testing.T) {
 	w.until("the first look", func() bool { return w.source().Unfetched != nil })
 	one := w.build("r1", plan{hosts: 2, content: "one"})
 	shelf.put(one, nil)
-	if s := w.nudge(); s.State() != "ok" || s.Ref != "r1" {
+	if s := w.nudge(); s.Summary.Word != warning.SourceWell || s.Ref != "r1" {
 		t.Fatalf("%+v", s)
 	}
 	two := w.build("r2", plan{hosts: 2, content: "two"})
@@ -149,7 +150,7 @@ func TestS32LyingSources(t *testing.T) {
 		version, before := w.server.Control().Head().Seq, count(w.types(""), "release.verify_failed")
 		shelf.put(c.dir, c.bad)
 		for range 2 {
-			if s := w.nudge(); s.State() != "refused" || s.Ref != "r1" {
+			if s := w.nudge(); s.Summary.Word != warning.SourceRefused || s.Ref != "r1" {
 				t.Errorf("%s: %+v", c.what, s)
 			}
 		}
@@ -173,14 +174,14 @@ func TestS32LyingSources(t *testing.T) {
 		t.Errorf("%d alerts after a restart, expected %d; %+v", n, before, w.source())
 	}
 	shelf.put(two, nil)
-	if s := w.nudge(); s.State() != "ok" || s.Ref != "r2" {
+	if s := w.nudge(); s.Summary.Word != warning.SourceWell || s.Ref != "r2" {
 		t.Errorf("%+v", s)
 	}
 	if n := count(w.types(""), "source.recovered"); n != 2 {
 		t.Errorf("%d recoveries, expected one of the fetch and one of the content", n)
 	}
 	shelf.put(one, nil)
-	if s := w.nudge(); s.State() != "refused" || s.Refused.Cause == "" {
+	if s := w.nudge(); s.Summary.Word != warning.SourceRefused || s.Refused.Cause == "" {
 		t.Errorf("an older release: %+v", s)
 	}
 	// A newer timestamp alone is picked up.
@@ -188,7 +189,7 @@ func TestS32LyingSources(t *testing.T) {
 	testkit.Value(release.Refresh(two, release.RefreshOptions{State: begun, Now: w.server.Control().Now().Add(clock.Second), Signers: []trust.Signer{w.keys[trust.RoleTimestamp]}}))(t)
 	stamps := count(w.types(""), "release.timestamp")
 	shelf.put(two, nil)
-	if s := w.nudge(); s.State() != "ok" || count(w.types(""), "release.timestamp") != stamps+1 {
+	if s := w.nudge(); s.Summary.Word != warning.SourceWell || count(w.types(""), "release.timestamp") != stamps+1 {
 		t.Errorf("a refreshed timestamp: %+v", s)
 	}
 }
