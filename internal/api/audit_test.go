@@ -17,7 +17,7 @@ import (
 
 func (w *world) warns(text string) bool {
 	in := testkit.Value(w.op.Attention(w.ctx()))(w.t)
-	return slices.ContainsFunc(in.Items, func(i attention.Item) bool { return strings.Contains(i.Reason, text) })
+	return slices.ContainsFunc(in.Items, func(i attention.InboxItem) bool { return strings.Contains(i.Reason, text) })
 }
 
 // S8: a planner that promotes a wave nobody has proven, as a fault of its own would have

@@ -120,7 +120,7 @@ func TestExpiredTimestampIsTold(t *testing.T) {
 			if s.Expiries[i].Name != "stable" || s.Expiries[i].Ends == 0 || s.Expiries[i].Level != level {
 				return false
 			}
-			return len(words) == 0 || slices.ContainsFunc(s.Inbox.Items, func(i attention.Item) bool {
+			return len(words) == 0 || slices.ContainsFunc(s.Inbox.Items, func(i attention.InboxItem) bool {
 				return !slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(i.Reason, word) })
 			})
 		}

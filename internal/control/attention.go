@@ -21,14 +21,14 @@ import (
 const KindServer = "server"
 
 // Attention is the inbox: what of all needs a person, the worst first.
-func (c *Control) Attention(ctx context.Context) (list []attention.Item, err error) {
+func (c *Control) Attention(ctx context.Context) (list []attention.InboxItem, err error) {
 	own := c.serverItems(ctx)
 	err = c.View(ctx, func(s *plan.State) { list = c.inbox(own) })
 	return list, err
 }
 
 // inbox is Attention with what the server finds of itself. It may only be used by what View runs.
-func (c *Control) inbox(own []status.Item) []attention.Item {
+func (c *Control) inbox(own []status.Item) []attention.InboxItem {
 	now := c.now()
 	if names, newest := c.state.Plan.LackedRelease(); len(names) > 0 {
 		own = append(own, serverItem("release", prose.Count(len(names), "host")+prose.Verb(len(names), " runs", " run")+
@@ -77,6 +77,6 @@ func (c *Control) Acknowledge(ctx context.Context, kind, name string, until cloc
 }
 
 // Attention is the inbox as it was, without what only the running server knows.
-func (m *Moment) Attention(ctx context.Context) (list []attention.Item, err error) {
+func (m *Moment) Attention(ctx context.Context) (list []attention.InboxItem, err error) {
 	return list, m.View(ctx, func(*plan.State) { list = m.read.state.Inbox.List(m.read.state.Attention(m.now), m.now) })
 }

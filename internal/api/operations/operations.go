@@ -125,7 +125,7 @@ func New(c *control.Control, serverCA []byte, log *slog.Logger) *Handler {
 	return h
 }
 
-// schemaName tells what sessions call as others do, such as Phase and Resources, apart.
+// schemaName tells what sessions and gates call as others do, such as Phase and Remedy, apart.
 func schemaName(t reflect.Type, hint string) string {
 	name := huma.DefaultSchemaNamer(t, hint)
 	for t.Kind() == reflect.Pointer {
@@ -133,6 +133,9 @@ func schemaName(t reflect.Type, hint string) string {
 	}
 	if strings.HasSuffix(t.PkgPath(), "/core/session") || strings.HasSuffix(t.PkgPath(), "/core/place") {
 		return "Session" + name
+	}
+	if strings.HasSuffix(t.PkgPath(), "/core/gate") && t.Name() == "Remedy" {
+		return "Gate" + name
 	}
 	return name
 }

@@ -35,7 +35,7 @@ type source interface {
 	Sample(host string) *control.Sample
 	LastSeen(host string) clock.Instant
 	AgentVersions() map[string]int
-	Attention(ctx context.Context) ([]attention.Item, error)
+	Attention(ctx context.Context) ([]attention.InboxItem, error)
 }
 
 var _, _ source = (*control.Control)(nil), (*control.Moment)(nil)

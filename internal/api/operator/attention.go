@@ -11,7 +11,7 @@ import (
 
 // Inbox is what needs a person: the worst first, those that a person knows of last.
 type Inbox struct {
-	Items []attention.Item `json:"items"`
+	Items []attention.InboxItem `json:"items"`
 	// Needed counts the items that no person knows of.
 	Needed int `json:"needed"`
 }
@@ -20,7 +20,7 @@ type Inbox struct {
 const MaxInbox = 200
 
 // NewInbox is of a list of attention.List.
-func NewInbox(list []attention.Item) Inbox {
+func NewInbox(list []attention.InboxItem) Inbox {
 	return Inbox{Items: list, Needed: len(attention.Needed(list))}
 }
 

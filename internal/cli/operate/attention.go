@@ -96,7 +96,7 @@ its cause stays the same, or for the time of --for. steady attention --all shows
 
 // showItems prints items, with the first steps of each. Items of one kind with one word are told
 // together where there are many.
-func (a verbs) showItems(items []attention.Item, most int) {
+func (a verbs) showItems(items []attention.InboxItem, most int) {
 	screen := term.Of(a.Out, a.Getenv)
 	shown := 0
 	for _, group := range grouped(items) {
@@ -140,13 +140,13 @@ func (a verbs) showItems(items []attention.Item, most int) {
 const groupFrom = 4
 
 // grouped puts items together that differ in their names alone, in their order.
-func grouped(items []attention.Item) (groups [][]attention.Item) {
+func grouped(items []attention.InboxItem) (groups [][]attention.InboxItem) {
 	type like struct {
 		kind, word string
 		known      bool
 	}
 	count, at := map[like]int{}, map[like]int{}
-	of := func(x *attention.Item) like { return like{x.Kind, x.Word, x.Ack != nil} }
+	of := func(x *attention.InboxItem) like { return like{x.Kind, x.Word, x.Ack != nil} }
 	for i := range items {
 		count[of(&items[i])]++
 	}

@@ -88,8 +88,8 @@ func (s *State) Next(keys []string, want []status.Item) (out []event.OnAttention
 	return out
 }
 
-// Item is one item of the inbox as people see it.
-type Item struct {
+// InboxItem is one item of the inbox as people see it.
+type InboxItem struct {
 	status.Item
 	Ack *Ack `json:"ack,omitempty"`
 }
@@ -97,13 +97,13 @@ type Item struct {
 // List is the inbox: items that need a person now, with since when and who knows of them, as the log
 // has that. The worst come first, the oldest of one level before others, and those that a person
 // knows of last.
-func (s *State) List(items []status.Item, now clock.Instant) []Item {
-	out := []Item{}
+func (s *State) List(items []status.Item, now clock.Instant) []InboxItem {
+	out := []InboxItem{}
 	for _, i := range items {
 		if !i.Due(now) {
 			continue
 		}
-		x := Item{Item: i}
+		x := InboxItem{Item: i}
 		if o := s.Open[i.Key()]; o != nil && o.Word == i.Word && o.Cause == i.Cause {
 			x.Since = cmp.Or(x.Since, o.Since)
 			if o.Ack.Holds(now) {
@@ -116,9 +116,9 @@ func (s *State) List(items []status.Item, now clock.Instant) []Item {
 	return out
 }
 
-func order(a, b Item) int {
-	rank := func(x Item) int { return -slices.Index(status.Levels, x.Level) }
-	known := func(x Item) int {
+func order(a, b InboxItem) int {
+	rank := func(x InboxItem) int { return -slices.Index(status.Levels, x.Level) }
+	known := func(x InboxItem) int {
 		if x.Ack != nil {
 			return 1
 		}
@@ -128,8 +128,8 @@ func order(a, b Item) int {
 }
 
 // Needed are the items that no person knows of.
-func Needed(list []Item) []Item {
-	i := slices.IndexFunc(list, func(x Item) bool { return x.Ack != nil })
+func Needed(list []InboxItem) []InboxItem {
+	i := slices.IndexFunc(list, func(x InboxItem) bool { return x.Ack != nil })
 	if i < 0 {
 		return list
 	}
@@ -137,8 +137,8 @@ func Needed(list []Item) []Item {
 }
 
 // Acknowledge decides on a person's word that they know of an open item.
-func (s *State) Acknowledge(list []Item, k string, until clock.Instant, note, actor string, now clock.Instant) (event.OnAttention, error) {
-	i := slices.IndexFunc(list, func(x Item) bool { return x.Key() == k })
+func (s *State) Acknowledge(list []InboxItem, k string, until clock.Instant, note, actor string, now clock.Instant) (event.OnAttention, error) {
+	i := slices.IndexFunc(list, func(x InboxItem) bool { return x.Key() == k })
 	switch {
 	case i < 0:
 		return nil, &Refusal{Unknown: true, Message: k + " does not need a person; steady attention lists what does"}
