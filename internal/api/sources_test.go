@@ -19,8 +19,8 @@ import (
 	"github.com/steadyfleet/steady/internal/api/operator"
 	"github.com/steadyfleet/steady/internal/control/fetch"
 	"github.com/steadyfleet/steady/internal/core/clock"
-	"github.com/steadyfleet/steady/internal/release"
 	"github.com/steadyfleet/steady/internal/core/warning"
+	"github.com/steadyfleet/steady/internal/release"
 	"github.com/steadyfleet/steady/internal/testkit"
 	"github.com/steadyfleet/steady/internal/trust"
 )

@@ -65,6 +65,7 @@ func screenHosts() []operator.Host {
 	canary.Grant = "stable@v2/canary-1/1"
 	db := row("db-1", gate.Online, "converged", "stable@v1", oldBundle, health.Degraded)
 	db.Degraded = screenDegraded()
+	db.Summary.Reason = db.Degraded.Summary()
 	edge := row("edge-1", gate.NeverEnrolled, "pending", "", "", health.Unknown)
 	edge.Incarnation, edge.Target = 0, newBundle
 	return []operator.Host{canary, db, edge,

@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/steadyfleet/steady/internal/core/attention"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/gate"
 	"github.com/steadyfleet/steady/internal/core/health"
@@ -33,6 +34,9 @@ var fleetGauges = []struct {
 	{"hosts", "Hosts that are declared or known, by whether they are there.", []string{"presence"}},
 	{"hosts_by_phase", "Enrolled hosts by the phase of their rollout.", []string{"phase"}},
 	{"hosts_by_health", "Declared or known hosts by how well they are.", []string{"health"}},
+	{"hosts_behind", "Hosts in contact that run another bundle than the newest that their channel gives them, and whose turn does not come by itself, by why.", []string{"reason"}},
+	{"attention_items", "What needs a person and is not acknowledged, by kind and level, as steady attention lists it.", []string{"kind", "level"}},
+	{"attention_acknowledged", "What needs a person who knows of it.", nil},
 	{"resources_failed", "Resources in Error on all hosts, by kind.", []string{"kind"}},
 	{"rollout_status", "1 for the status of the newest rollout of a channel.", []string{"channel", "status"}},
 	{"rollout_held_seconds", "How long the open wave of a channel's rollout has not been promoted; absent while nothing blocks it.", []string{"channel"}},
@@ -92,6 +96,8 @@ func (m *fleetMetrics) Collect(ch chan<- prometheus.Metric) {
 		g.set("hosts_by_health", f.health.Hosts[status], string(status))
 	}
 	g.each("resources_failed", f.health.Errors)
+	g.each("hosts_behind", f.behind)
+	m.attention(ctx, g, f.inbox)
 	for _, c := range f.channels {
 		if c.status != "" {
 			g.set("rollout_status", 1, c.name, c.status)
@@ -165,6 +171,26 @@ func (m *fleetMetrics) server(ctx context.Context, g gauges) {
 	}
 }
 
+// attention sends what the log has a person needed for, and what the server finds of itself.
+func (m *fleetMetrics) attention(ctx context.Context, g gauges, list []attention.InboxItem) {
+	type key struct{ kind, level string }
+	counts, known := map[key]int{}, 0
+	for _, i := range m.c.serverItems(ctx) {
+		counts[key{i.Kind, string(i.Level)}]++
+	}
+	for i := range list {
+		if list[i].Ack != nil {
+			known++
+			continue
+		}
+		counts[key{list[i].Kind, string(list[i].Level)}]++
+	}
+	for k, n := range counts { // order-free: a collection is a set
+		g.set("attention_items", n, k.kind, k.level)
+	}
+	g.set("attention_acknowledged", known)
+}
+
 func (m *fleetMetrics) expiries(g gauges, now clock.Instant) {
 	var items []warning.Item
 	if last := m.c.ending.Load(); last != nil {
@@ -191,6 +217,8 @@ type fleetCounts struct {
 	stamp            clock.Instant
 	presence, phases map[string]int
 	health           health.Totals
+	behind           map[string]int
+	inbox            []attention.InboxItem
 	channels         []channelCounts
 	nodes            server.NodeTotals
 }
@@ -233,6 +261,15 @@ func (c *Control) countFleet(s *plan.State) *fleetCounts {
 		}
 	}
 	f.health = c.Totals(s)
+	f.behind, f.inbox = map[string]int{}, c.inbox(nil)
+	for _, code := range plan.BehindCodes {
+		f.behind[string(code)] = 0
+	}
+	for _, name := range s.HostNames() {
+		if b := s.Behind(s.Hosts[name]); b != nil {
+			f.behind[string(b.Code)]++
+		}
+	}
 	if last := c.counts.Load(); last != nil && !c.nodes.uncounted {
 		f.nodes = last.nodes
 	} else {

@@ -39,9 +39,26 @@ func (x Source) Summary() status.Summary {
 
 var statusLevels = map[Level]status.Level{OK: status.OK, Warning: status.Warning, Critical: status.Critical}
 
+// fills are the kinds that fill up; the others end.
+var fills = map[Kind]bool{Disk: true, Log: true, Overrides: true, Outbox: true}
+
+func (i *Item) word() string {
+	switch {
+	case i.Level == OK:
+		return string(OK)
+	case fills[i.Kind] && i.Level == Critical:
+		return "full"
+	case fills[i.Kind]:
+		return "fills up"
+	case i.Level == Critical:
+		return "ended"
+	}
+	return "ends soon"
+}
+
 // Summary is how something is that ends or fills up, since an instant.
 func (i *Item) Summary(since clock.Instant) status.Summary {
-	out := status.Summary{Word: string(i.Level), Level: statusLevels[i.Level], Reason: i.Warning(), Since: since}
+	out := status.Summary{Word: i.word(), Level: statusLevels[i.Level], Reason: i.Warning(), Since: since}
 	if out.Level.NeedsPerson() {
 		out.Who, out.Next = status.ServerOwner, []status.Remedy{status.Do(status.Expiries)}
 	}
