@@ -7,17 +7,17 @@ import (
 	"testing"
 
 	"github.com/steadyfleet/steady/internal/api/operator"
-	"github.com/steadyfleet/steady/internal/core/attention"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/host"
 	coreplan "github.com/steadyfleet/steady/internal/core/plan"
+	corestatus "github.com/steadyfleet/steady/internal/core/status"
 	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 func (w *world) warns(text string) bool {
 	in := testkit.Value(w.op.Attention(w.ctx()))(w.t)
-	return slices.ContainsFunc(in.Items, func(i attention.InboxItem) bool { return strings.Contains(i.Reason, text) })
+	return slices.ContainsFunc(in.Items, func(i corestatus.InboxItem) bool { return strings.Contains(i.Reason, text) })
 }
 
 // S8: a planner that promotes a wave nobody has proven, as a fault of its own would have

@@ -17,10 +17,10 @@ import (
 
 	"github.com/steadyfleet/steady/internal/api"
 	"github.com/steadyfleet/steady/internal/api/operator"
-	"github.com/steadyfleet/steady/internal/core/attention"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/health"
+	corestatus "github.com/steadyfleet/steady/internal/core/status"
 	"github.com/steadyfleet/steady/internal/core/warning"
 	"github.com/steadyfleet/steady/internal/release"
 	"github.com/steadyfleet/steady/internal/testkit"
@@ -120,7 +120,7 @@ func TestExpiredTimestampIsTold(t *testing.T) {
 			if s.Expiries[i].Name != "stable" || s.Expiries[i].Ends == 0 || s.Expiries[i].Level != level {
 				return false
 			}
-			return len(words) == 0 || slices.ContainsFunc(s.Inbox.Items, func(i attention.InboxItem) bool {
+			return len(words) == 0 || slices.ContainsFunc(s.Inbox.Items, func(i corestatus.InboxItem) bool {
 				return !slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(i.Reason, word) })
 			})
 		}

@@ -19,7 +19,6 @@ import (
 	"github.com/steadyfleet/steady/internal/cli/command"
 	"github.com/steadyfleet/steady/internal/cli/term"
 	"github.com/steadyfleet/steady/internal/cli/watch"
-	"github.com/steadyfleet/steady/internal/core/attention"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/event"
@@ -85,7 +84,7 @@ func screenStatus() operator.Status {
 		}, screenNow),
 		Channels: []operator.ChannelState{{Name: "stable", Rollout: "stable@v2", Status: "active", Queued: "stable@v3"}}}
 	db := screenDegraded()
-	s.Inbox = operator.NewInbox([]attention.InboxItem{
+	s.Inbox = operator.NewInbox([]status.InboxItem{
 		{Item: status.Item{Kind: "host", Name: "db-1", Summary: status.Summary{Word: "degraded", Level: status.Critical, Reason: db.Summary(), Since: db.Since,
 			Next: []status.Remedy{status.Do(status.HostResources, "db-1"), status.Do(status.HostRetry, "db-1")}}}},
 		{Item: status.Item{Kind: warning.KindExpiry, Name: "timestamp/stable", Summary: s.Expiries[0].Summary(before(clock.Hour))}}})

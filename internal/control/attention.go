@@ -5,7 +5,6 @@ import (
 	"errors"
 	"strconv"
 
-	"github.com/steadyfleet/steady/internal/core/attention"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/health"
@@ -21,20 +20,20 @@ import (
 const KindServer = "server"
 
 // Attention is the inbox: what of all needs a person, the worst first.
-func (c *Control) Attention(ctx context.Context) (list []attention.InboxItem, err error) {
+func (c *Control) Attention(ctx context.Context) (list []status.InboxItem, err error) {
 	own := c.serverItems(ctx)
 	err = c.View(ctx, func(s *plan.State) { list = c.inbox(own) })
 	return list, err
 }
 
 // inbox is Attention with what the server finds of itself. It may only be used by what View runs.
-func (c *Control) inbox(own []status.Item) []attention.InboxItem {
+func (c *Control) inbox(own []status.Item) []status.InboxItem {
 	now := c.now()
 	if names, newest := c.state.Plan.LackedRelease(); len(names) > 0 {
 		own = append(own, serverItem("release", prose.Count(len(names), "host")+prose.Verb(len(names), " runs", " run")+
 			" a release that this server lacks since its log was restored: "+prose.Names(names, 5)+", version "+strconv.FormatUint(newest.Version, 10)+" at most", status.Releaser, status.Do(status.ReleasePublish)))
 	}
-	return c.state.Inbox.List(append(c.state.Attention(now), own...), now)
+	return c.state.Listed(c.Roster(), own, now)
 }
 
 // serverItems are what the server finds of itself, besides what ends or fills up.
@@ -62,7 +61,7 @@ func (c *Control) Acknowledge(ctx context.Context, kind, name string, until cloc
 	own := c.serverItems(ctx)
 	err := c.record(ctx, c.operations, "", func(s *server.State, now clock.Instant) ([]event.Event, error) {
 		ev, err := s.Inbox.Acknowledge(c.inbox(own), kind+"/"+name, until, note, actor, now)
-		if r, refused := errors.AsType[*attention.Refusal](err); refused {
+		if r, refused := errors.AsType[*status.Refusal](err); refused {
 			if r.Unknown {
 				return nil, wire.Refuse(wire.ErrNotFound, "%s", r.Message)
 			}
@@ -76,7 +75,18 @@ func (c *Control) Acknowledge(ctx context.Context, kind, name string, until cloc
 	return err
 }
 
+// SessionList is all sessions that are kept, in the order of their names.
+func (c *Control) SessionList(ctx context.Context) ([]session.Status, error) {
+	return c.sessions.List(ctx)
+}
+
+// SessionList is all sessions as they were.
+func (m *Moment) SessionList(ctx context.Context) (out []session.Status, err error) {
+	failed := m.View(ctx, func(*plan.State) { out, err = session.List(m.read.state.Rows, m.now.Time()) })
+	return out, errors.Join(failed, err)
+}
+
 // Attention is the inbox as it was, without what only the running server knows.
-func (m *Moment) Attention(ctx context.Context) (list []attention.InboxItem, err error) {
-	return list, m.View(ctx, func(*plan.State) { list = m.read.state.Inbox.List(m.read.state.Attention(m.now), m.now) })
+func (m *Moment) Attention(ctx context.Context) (list []status.InboxItem, err error) {
+	return list, m.View(ctx, func(*plan.State) { list = m.read.state.Listed(m.roster, nil, m.now) })
 }

@@ -9,12 +9,12 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/steadyfleet/steady/internal/core/attention"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/gate"
 	"github.com/steadyfleet/steady/internal/core/health"
 	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/core/server"
+	"github.com/steadyfleet/steady/internal/core/status"
 	"github.com/steadyfleet/steady/internal/core/warning"
 	"github.com/steadyfleet/steady/internal/disk"
 )
@@ -172,7 +172,7 @@ func (m *fleetMetrics) server(ctx context.Context, g gauges) {
 }
 
 // attention sends what the log has a person needed for, and what the server finds of itself.
-func (m *fleetMetrics) attention(ctx context.Context, g gauges, list []attention.InboxItem) {
+func (m *fleetMetrics) attention(ctx context.Context, g gauges, list []status.InboxItem) {
 	type key struct{ kind, level string }
 	counts, known := map[key]int{}, 0
 	for _, i := range m.c.serverItems(ctx) {
@@ -218,7 +218,7 @@ type fleetCounts struct {
 	presence, phases map[string]int
 	health           health.Totals
 	behind           map[string]int
-	inbox            []attention.InboxItem
+	inbox            []status.InboxItem
 	channels         []channelCounts
 	nodes            server.NodeTotals
 }

@@ -56,29 +56,8 @@ func (h *Handler) status(ctx context.Context, in *AtRecord) (operator.Status, er
 	if err != nil {
 		return operator.Status{}, err
 	}
-	head, root := c.Head(), c.Root()
-	out := operator.Status{Fleet: h.c.Fleet(), Seq: head.Seq, Term: head.Term, Now: c.Now(), SafeMode: c.SafeMode(), Root: operator.RootInfo{Version: root.Version, Epoch: root.Epoch, Expires: root.Expires}, Channels: []operator.ChannelState{}}
-	roster := c.Roster()
-	list, err := c.Attention(ctx)
-	if err != nil {
-		return out, err
-	}
-	out.Inbox = operator.NewInbox(list)
-	out.Inbox.Items = out.Inbox.Items[:min(len(list), operator.MaxInbox)]
-	if out.Nodes, out.Sessions, err = h.counted(ctx, c); err != nil {
-		return out, err
-	}
-	err = c.View(ctx, func(s *plan.State) {
-		out.Release = operator.ReleaseInfo{Version: s.Release.Version, Ref: s.Release.Ref, AcceptedAt: s.Release.At,
-			TimestampAt: s.Timestamp.IssuedAt, RootVersion: s.Root.Version}
-		out.Hosts, out.Health = countHosts(s, roster), fleetHealth(s, c.Totals(s))
-		out.Hosts.Versions = c.AgentVersions()
-		for _, name := range s.ChannelNames() {
-			ch := channelState(s, s.Channels[name], c.Now())
-			ch.Health = rolloutHealth(s.Rollouts[s.Channels[name].Latest], func(host string) health.Assessment { return c.Assess(s, host) })
-			out.Channels = append(out.Channels, ch)
-		}
-	})
+	out, err := statusOf(ctx, c)
+	out.Fleet = h.c.Fleet()
 	if err != nil || in.At != 0 {
 		return out, err
 	}
@@ -89,22 +68,44 @@ func (h *Handler) status(ctx context.Context, in *AtRecord) (operator.Status, er
 	return out, err
 }
 
-// counted counts nodes and, of the running server, sessions by the word of their summary.
-func (h *Handler) counted(ctx context.Context, c source) (nodes, sessions map[string]int, err error) {
-	nodes, sessions = map[string]int{}, map[string]int{}
+// statusOf sums up what the log comes to.
+func statusOf(ctx context.Context, c source) (out operator.Status, err error) {
+	list, err := c.Attention(ctx)
+	if err != nil {
+		return out, err
+	}
+	out.Inbox = operator.NewInbox(list)
+	out.Inbox.Items = list[:min(len(list), operator.MaxInbox)]
+	out.Nodes, out.Sessions = map[string]int{}, map[string]int{}
 	err = c.ViewNodes(ctx, func(s *drift.State) {
 		for _, name := range s.NodeNames() {
-			nodes[s.NodeSummary(name).Word]++
+			out.Nodes[s.NodeSummary(name).Word]++
 		}
 	})
-	if err != nil || c != source(h.c) {
-		return nodes, sessions, err
+	if err != nil {
+		return out, err
 	}
-	all, err := h.c.Sessions().List(ctx)
-	for i := range all {
-		sessions[all[i].Summary.Word]++
+	sessions, err := c.SessionList(ctx)
+	if err != nil {
+		return out, err
 	}
-	return nodes, sessions, err
+	for i := range sessions {
+		out.Sessions[sessions[i].Summary.Word]++
+	}
+	head, root, roster := c.Head(), c.Root(), c.Roster()
+	out.Seq, out.Term, out.Now, out.SafeMode, out.Channels = head.Seq, head.Term, c.Now(), c.SafeMode(), []operator.ChannelState{}
+	out.Root = operator.RootInfo{Version: root.Version, Epoch: root.Epoch, Expires: root.Expires}
+	return out, c.View(ctx, func(s *plan.State) {
+		out.Release = operator.ReleaseInfo{Version: s.Release.Version, Ref: s.Release.Ref, AcceptedAt: s.Release.At,
+			TimestampAt: s.Timestamp.IssuedAt, RootVersion: s.Root.Version}
+		out.Hosts, out.Health = countHosts(s, roster), fleetHealth(s, c.Totals(s))
+		out.Hosts.Versions = c.AgentVersions()
+		for _, name := range s.ChannelNames() {
+			ch := channelState(s, s.Channels[name], c.Now())
+			ch.Health = rolloutHealth(s.Rollouts[s.Channels[name].Latest], func(host string) health.Assessment { return c.Assess(s, host) })
+			out.Channels = append(out.Channels, ch)
+		}
+	})
 }
 
 func (h *Handler) safeMode(ctx context.Context, _ *none) (w server.RestoreWait, err error) {
@@ -145,7 +146,7 @@ func countHosts(s *plan.State, roster map[string]fleet.RosterHost) operator.Host
 		if _, declared := roster[name]; declared && h.IdentityStatus() != "" && h.IdentityStatus() != gate.Leaving {
 			n.ToEnrol++
 		}
-		if state, _ := s.HostState(name, true); state == plan.StateFailed || state == plan.StateReverting {
+		if state, _ := s.HostState(name, plan.Declares(roster, name)); state == plan.StateFailed || state == plan.StateReverting {
 			n.Failed++
 		}
 	}
@@ -194,9 +195,14 @@ func (h *Handler) hosts(ctx context.Context, _ *none) ([]operator.Host, error) {
 
 // hostRows sums up the hosts of a list.
 func (h *Handler) hostRows(ctx context.Context, c source, roster map[string]fleet.RosterHost, list func(*plan.State) []string) ([]operator.Host, error) {
-	var out []operator.Host
-	var past []opened
-	err := c.View(ctx, func(s *plan.State) {
+	out, past, err := rowsOf(ctx, c, roster, list)
+	h.nameReleases(past, out)
+	return out, err
+}
+
+// rowsOf sums up the hosts of a list, without the releases that they run: past are those to look in.
+func rowsOf(ctx context.Context, c source, roster map[string]fleet.RosterHost, list func(*plan.State) []string) (out []operator.Host, past []opened, err error) {
+	err = c.View(ctx, func(s *plan.State) {
 		past = openedIn(s)
 		names, owed, q := list(s), c.RestoreWait().Owed, c.Explain(s)
 		out = make([]operator.Host, 0, len(names))
@@ -208,11 +214,10 @@ func (h *Handler) hostRows(ctx context.Context, c source, roster map[string]flee
 			out = append(out, row)
 		}
 	})
-	h.nameReleases(past, out)
 	for i := range out {
 		introduce(c, &out[i])
 	}
-	return out, err
+	return out, past, err
 }
 
 // introduce adds what the host's agent said of itself.

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/steadyfleet/steady/internal/control"
-	"github.com/steadyfleet/steady/internal/core/attention"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/drift"
 	"github.com/steadyfleet/steady/internal/core/event"
@@ -12,6 +11,8 @@ import (
 	"github.com/steadyfleet/steady/internal/core/health"
 	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/core/server"
+	"github.com/steadyfleet/steady/internal/core/session"
+	"github.com/steadyfleet/steady/internal/core/status"
 	"github.com/steadyfleet/steady/internal/store"
 	"github.com/steadyfleet/steady/internal/trust"
 )
@@ -35,7 +36,8 @@ type source interface {
 	Sample(host string) *control.Sample
 	LastSeen(host string) clock.Instant
 	AgentVersions() map[string]int
-	Attention(ctx context.Context) ([]attention.InboxItem, error)
+	Attention(ctx context.Context) ([]status.InboxItem, error)
+	SessionList(ctx context.Context) ([]session.Status, error)
 }
 
 var _, _ source = (*control.Control)(nil), (*control.Moment)(nil)

@@ -4,14 +4,13 @@ import (
 	"context"
 	"strings"
 
-	"github.com/steadyfleet/steady/internal/core/attention"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/status"
 )
 
 // Inbox is what needs a person: the worst first, those that a person knows of last.
 type Inbox struct {
-	Items []attention.InboxItem `json:"items"`
+	Items []status.InboxItem `json:"items"`
 	// Needed counts the items that no person knows of.
 	Needed int `json:"needed"`
 }
@@ -19,9 +18,9 @@ type Inbox struct {
 // MaxInbox bounds the items of a status.
 const MaxInbox = 200
 
-// NewInbox is of a list of attention.List.
-func NewInbox(list []attention.InboxItem) Inbox {
-	return Inbox{Items: list, Needed: len(attention.Needed(list))}
+// NewInbox is of a list of status.Inbox.
+func NewInbox(list []status.InboxItem) Inbox {
+	return Inbox{Items: list, Needed: len(status.Needed(list))}
 }
 
 // Acknowledge says that a person knows of an item.
@@ -42,16 +41,16 @@ func (c *Client) Acknowledge(ctx context.Context, a Acknowledge) error {
 	return c.post(ctx, "/attention/ack", a, nil)
 }
 
-// RemedyWords spell a verb of status.Remedy: as a command line, where {0} and {1} stand for its
+// RemedyCommand spells a verb of status.Remedy: as a command line, where {0} and {1} stand for its
 // arguments, and as an operation of this API; empty where none does it alone.
-type RemedyWords struct {
+type RemedyCommand struct {
 	Verb      status.Verb `json:"verb"`
 	Command   string      `json:"command"`
 	Operation string      `json:"operation,omitempty"`
 }
 
 // Remedies spells every verb.
-var Remedies = []RemedyWords{
+var Remedies = []RemedyCommand{
 	{status.HostWhy, "steady why {0}", "why-host"},
 	{status.HostResources, "steady host resources {0}", ""},
 	{status.HostRetry, "steady host retry {0}", "retry-host"},

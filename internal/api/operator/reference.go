@@ -33,7 +33,7 @@ type Reference struct {
 	// clears it.
 	Gates []prose.Meaning `json:"gates"`
 	// Remedies spell the steps of a status.Summary.
-	Remedies []RemedyWords `json:"remedies"`
+	Remedies []RemedyCommand `json:"remedies"`
 	// Kinds are those of the objects that nodes have.
 	Kinds []nodeconfig.Kind `json:"kinds"`
 	// EventTypes are those of the log's records, in order.

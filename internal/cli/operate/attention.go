@@ -12,7 +12,6 @@ import (
 	"github.com/steadyfleet/steady/internal/cli/command"
 	"github.com/steadyfleet/steady/internal/cli/exit"
 	"github.com/steadyfleet/steady/internal/cli/term"
-	"github.com/steadyfleet/steady/internal/core/attention"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/prose"
 	"github.com/steadyfleet/steady/internal/core/status"
@@ -33,7 +32,7 @@ the list when its cause is over, or as long as somebody acknowledged it.`,
 	command.Shows(a.Env, cmd, func(ctx context.Context, c *operator.Client, _ []string) (operator.Inbox, error) {
 		in, err := c.Attention(ctx)
 		if !all && err == nil {
-			in.Items = attention.Needed(in.Items)
+			in.Items = status.Needed(in.Items)
 		}
 		return in, err
 	}, func(in operator.Inbox) error {
@@ -87,7 +86,7 @@ its cause stays the same, or for the time of --for. steady attention --all shows
 			return nil, nil
 		}
 		in, err := c.Attention(ctx)
-		for _, x := range attention.Needed(in.Items) {
+		for _, x := range status.Needed(in.Items) {
 			names = append(names, x.Key()+"\t"+x.Word)
 		}
 		return names, err
@@ -96,7 +95,7 @@ its cause stays the same, or for the time of --for. steady attention --all shows
 
 // showItems prints items, with the first steps of each. Items of one kind with one word are told
 // together where there are many.
-func (a verbs) showItems(items []attention.InboxItem, most int) {
+func (a verbs) showItems(items []status.InboxItem, most int) {
 	screen := term.Of(a.Out, a.Getenv)
 	shown := 0
 	for _, group := range grouped(items) {
@@ -140,13 +139,13 @@ func (a verbs) showItems(items []attention.InboxItem, most int) {
 const groupFrom = 4
 
 // grouped puts items together that differ in their names alone, in their order.
-func grouped(items []attention.InboxItem) (groups [][]attention.InboxItem) {
+func grouped(items []status.InboxItem) (groups [][]status.InboxItem) {
 	type like struct {
 		kind, word string
 		known      bool
 	}
 	count, at := map[like]int{}, map[like]int{}
-	of := func(x *attention.InboxItem) like { return like{x.Kind, x.Word, x.Ack != nil} }
+	of := func(x *status.InboxItem) like { return like{x.Kind, x.Word, x.Ack != nil} }
 	for i := range items {
 		count[of(&items[i])]++
 	}

@@ -15,12 +15,12 @@ import (
 	"github.com/steadyfleet/steady/internal/cli/exit"
 	"github.com/steadyfleet/steady/internal/cli/hosts"
 	"github.com/steadyfleet/steady/internal/cli/term"
-	"github.com/steadyfleet/steady/internal/core/attention"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/gate"
 	"github.com/steadyfleet/steady/internal/core/health"
 	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/core/prose"
+	"github.com/steadyfleet/steady/internal/core/status"
 	"github.com/steadyfleet/steady/internal/core/warning"
 )
 
@@ -87,7 +87,7 @@ const maxNeeds = 10
 
 // showNeeds prints what needs a person, which is the first thing that somebody wants to know.
 func (a verbs) showNeeds(s operator.Status) {
-	known := len(s.Inbox.Items) - len(attention.Needed(s.Inbox.Items))
+	known := len(s.Inbox.Items) - len(status.Needed(s.Inbox.Items))
 	rest := ""
 	if known > 0 {
 		rest = fmt.Sprintf(" (%d acknowledged)", known)
@@ -97,7 +97,7 @@ func (a verbs) showNeeds(s operator.Status) {
 		return
 	}
 	a.PrintFolded("Fleet %s: %s you%s\n", s.Fleet, prose.Count(s.Inbox.Needed, "item")+prose.Verb(s.Inbox.Needed, " needs", " need"), rest)
-	needed := attention.Needed(s.Inbox.Items)
+	needed := status.Needed(s.Inbox.Items)
 	a.showItems(needed, maxNeeds)
 	if len(grouped(needed)) > maxNeeds {
 		a.PrintFolded("  steady attention lists all of them\n")

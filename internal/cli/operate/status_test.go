@@ -8,23 +8,22 @@ import (
 
 	"github.com/steadyfleet/steady/internal/api/operator"
 	"github.com/steadyfleet/steady/internal/cli/command"
-	"github.com/steadyfleet/steady/internal/core/attention"
 	"github.com/steadyfleet/steady/internal/core/status"
 )
 
 // TestNothingNeedsYouOnlyWhenNothingDoes: a status begins with what needs a person; only an inbox
 // without an item that nobody knows of is called empty, and hosts with one word are told together.
 func TestNothingNeedsYouOnlyWhenNothingDoes(t *testing.T) {
-	item := func(kind, name, word string, level status.Level, ack *attention.Ack) attention.InboxItem {
-		return attention.InboxItem{Item: status.Item{Kind: kind, Name: name, Summary: status.Summary{Word: word, Level: level, Reason: "reason of " + name, Next: []status.Remedy{status.Do(status.HostWhy, name)}}}, Ack: ack}
+	item := func(kind, name, word string, level status.Level, ack *status.Ack) status.InboxItem {
+		return status.InboxItem{Item: status.Item{Kind: kind, Name: name, Summary: status.Summary{Word: word, Level: level, Reason: "reason of " + name, Next: []status.Remedy{status.Do(status.HostWhy, name)}}}, Ack: ack}
 	}
 	for name, c := range map[string]struct {
-		items     []attention.InboxItem
+		items     []status.InboxItem
 		want, not string
 	}{
 		"none":  {nil, "nothing needs you", "need"},
-		"one":   {[]attention.InboxItem{item("host", "a", "degraded", status.Critical, nil)}, "1 item needs you\n  degraded host a: reason of a\n    Next: steady why a", "nothing"},
-		"known": {[]attention.InboxItem{item("host", "a", "degraded", status.Critical, &attention.Ack{By: "ann", Note: "n"})}, "nothing needs you (1 acknowledged)", "degraded"},
+		"one":   {[]status.InboxItem{item("host", "a", "degraded", status.Critical, nil)}, "1 item needs you\n  degraded host a: reason of a\n    Next: steady why a", "nothing"},
+		"known": {[]status.InboxItem{item("host", "a", "degraded", status.Critical, &status.Ack{By: "ann", Note: "n"})}, "nothing needs you (1 acknowledged)", "degraded"},
 	} {
 		var out bytes.Buffer
 		a := verbs{command.New(command.Streams{Out: &out, Getenv: func(string) string { return "" }})}
@@ -33,7 +32,7 @@ func TestNothingNeedsYouOnlyWhenNothingDoes(t *testing.T) {
 			t.Errorf("%s:\n%s", name, got)
 		}
 	}
-	var many []attention.InboxItem
+	var many []status.InboxItem
 	for i := range 7 {
 		many = append(many, item("host", fmt.Sprint("h", i), "offline", status.Away, nil))
 	}

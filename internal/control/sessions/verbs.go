@@ -92,15 +92,7 @@ func unknown(name string) error {
 // List is all sessions that are kept, in the order of their names.
 func (r *Runner) List(ctx context.Context) (out []session.Status, err error) {
 	now := r.now()
-	failed := r.srv.ViewState(ctx, func(s *server.State) {
-		for _, name := range session.Names(s.Rows.List(engine.Filter{Kind: session.KindSession})) {
-			var st session.Status
-			if st, err = session.Describe(s.Rows, name, now); err != nil {
-				return
-			}
-			out = append(out, st)
-		}
-	})
+	failed := r.srv.ViewState(ctx, func(s *server.State) { out, err = session.List(s.Rows, now) })
 	return out, errors.Join(failed, err)
 }
 

@@ -120,7 +120,7 @@ func (r *NodeRow) summary() status.Summary {
 	case NodeComparing:
 		here.Level = status.Busy
 	case NodeOffline:
-		here.Level, here.Reason, here.Who = status.Away, r.Why, status.DeviceOwner
+		here.Level, here.Reason, here.Who = status.Away, cmp.Or(r.Why, "it is not connected"), status.DeviceOwner
 		here.Next = []status.Remedy{status.Do(status.NodeStart, r.Name)}
 	}
 	return status.Worst(append(r.needs(), here)...)

@@ -18,20 +18,28 @@ func (s *State) HealthFacts(name string, now clock.Instant) health.Facts {
 		return health.Facts{}
 	}
 	m := &h.Machine
-	f := health.Facts{Enrolled: h.Incarnation > 0 && h.Ended == nil, Runs: m.Current != "", Online: h.Online}
-	switch m.Phase {
-	case host.Activating, host.Soaking:
-		f.Moving = true
-	case host.Deferred, host.Failed:
-		f.Moving = m.Reverting || m.Rebooting()
-		f.Failed = m.Phase == host.Failed && !m.Reverting
-	case host.Converged:
+	f := health.Facts{Enrolled: h.Incarnation > 0 && h.Reports(), Runs: m.Current != "", Online: h.Online}
+	f.Moving = h.moving()
+	f.Failed = h.SilentFailure || h.Overdue || m.Phase == host.Failed && !m.Reverting
+	if m.Phase == host.Converged {
 		s.failing(h, now, &f)
 	}
-	if h.SilentFailure || h.Overdue {
-		f.Moving, f.Failed = false, true
-	}
 	return f
+}
+
+// moving reports whether a host is on its way in a rollout, whose own deadlines end that.
+func (h *Host) moving() bool {
+	m := &h.Machine
+	switch m.Phase {
+	case host.Activating, host.Soaking:
+	case host.Deferred, host.Failed:
+		if !m.Reverting && !m.Rebooting() {
+			return false
+		}
+	default:
+		return false
+	}
+	return !h.SilentFailure && !h.Overdue
 }
 
 // failing adds the enforce probes that a host's policy calls failed. Evidence of

@@ -115,14 +115,14 @@ func (s *State) HostState(name string, declared bool) (HostState, clock.Instant)
 		return HostState(gate.Silent), h.SilentSince
 	case p == gate.Offline:
 		return HostState(gate.Offline), h.LastSeen
-	case h.Degraded != nil:
-		return StateDegraded, h.Degraded.Since
-	case m.Phase == host.Deferred:
-		return StateDeferred, h.Work.Since
 	case m.Phase == host.Activating:
 		return StateActivating, h.Work.Since
 	case m.Phase == host.Soaking:
 		return StateSoaking, h.Clock.onServer(m.SoakFrom)
+	case h.Degraded != nil && !h.moving():
+		return StateDegraded, h.Degraded.Since
+	case m.Phase == host.Deferred:
+		return StateDeferred, h.Work.Since
 	}
 	return s.atRest(h)
 }

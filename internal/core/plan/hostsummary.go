@@ -22,6 +22,9 @@ func (s *State) HostSummary(name string, declared bool) status.Summary {
 		return out
 	}
 	out.Reason, out.Who = s.hostReason(h, state), status.HostOwner
+	if !declared && out.Level.NeedsPerson() { // it is on its way out of the fleet
+		out.Level = status.Waiting
+	}
 	switch state {
 	case StateFailed, StateReverted:
 		out.Who, out.Next = status.Releaser, []status.Remedy{status.Do(status.HostWhy, name), status.Do(status.ReleasePublish)}
@@ -192,7 +195,7 @@ func (s *State) RolloutItem(channel string, now clock.Instant) *status.Item {
 		return nil
 	}
 	r := s.Rollouts[c.Latest]
-	if r == nil || !s.inTrouble(r) && !r.Paused || r.Final {
+	if r == nil || !s.inTrouble(r) && (!r.Paused || r.Phase.Ended()) || r.Final {
 		return nil
 	}
 	return &status.Item{Kind: KindRollout, Name: r.Name, Summary: s.RolloutSummary(r, now)}

@@ -385,12 +385,12 @@ func Status(r *rollout.Rollout) string {
 	switch {
 	case r.Final:
 		return rollout.StatusCancelled
-	case r.Paused:
-		return rollout.StatusPaused
-	case r.Reverting && !r.Phase.Ended():
-		return rollout.StatusReverting
 	case r.Phase == rollout.Failed:
 		return rollout.StatusHalted
+	case r.Reverting && !r.Phase.Ended():
+		return rollout.StatusReverting
+	case r.Paused && !r.Phase.Ended():
+		return rollout.StatusPaused
 	}
 	return string(r.Phase)
 }

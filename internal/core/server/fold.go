@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/steadyfleet/steady/internal/core/attention"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/drift"
@@ -20,6 +19,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/managed"
 	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/core/session"
+	"github.com/steadyfleet/steady/internal/core/status"
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
 
@@ -47,16 +47,16 @@ type State struct {
 	Nodes   *drift.State
 	Rows    *engine.Table // of sessions, and of what is below them
 	Booked  session.Bookings
-	Inbox   *attention.State // nil where the plan is folded alone
-	folds   []Fold           // in the order in which they read an entry and decide
-	planner Fold             // of folds
-	inbox   *inboxFold       // of folds
+	Inbox   *status.Inbox // nil where the plan is folded alone
+	folds   []Fold        // in the order in which they read an entry and decide
+	planner Fold          // of folds
+	inbox   *inboxFold    // of folds
 }
 
 // NewState returns the state before the first event. The folds of first come before
 // all others: the plan reads the documents that they find.
 func NewState(docs plan.Documents, first ...Fold) *State {
-	s := &State{Plan: plan.New(docs), Managed: managed.New(), Health: health.New(), Nodes: drift.New(), Rows: engine.NewTable(), Booked: session.Bookings{}, Inbox: attention.New()}
+	s := &State{Plan: plan.New(docs), Managed: managed.New(), Health: health.New(), Nodes: drift.New(), Rows: engine.NewTable(), Booked: session.Bookings{}, Inbox: status.NewInbox()}
 	s.planner, s.inbox = &planFold{State: s, docs: docs}, &inboxFold{State: s}
 	s.folds = append(first, healthFold{s}, managedFold{s}, nodesFold{s}, rowsFold{s}, s.planner, s.inbox)
 	return s

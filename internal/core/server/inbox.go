@@ -6,10 +6,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/steadyfleet/steady/internal/core/attention"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/drift"
 	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/core/session"
 	"github.com/steadyfleet/steady/internal/core/status"
@@ -34,13 +34,13 @@ func (f *inboxFold) Snapshot() (json.RawMessage, error) { return json.Marshal(f.
 func (*inboxFold) young() {}
 
 func (f *inboxFold) Restore(raw json.RawMessage) error {
-	var s *attention.State
+	var s *status.Inbox
 	if len(raw) > 0 {
 		if err := json.Unmarshal(raw, &s); err != nil {
 			return err
 		}
 	}
-	f.Inbox, f.seen = attention.Restore(s), false
+	f.Inbox, f.seen = status.RestoreInbox(s), false
 	return nil
 }
 
@@ -216,6 +216,15 @@ func appendItem(items []status.Item, i *status.Item) []status.Item {
 		items = append(items, *i)
 	}
 	return items
+}
+
+// Listed is the inbox as people see it, with the server's own items. Hosts that the newest release
+// does not declare are on their way out: what they do needs nobody.
+func (s *State) Listed(roster map[string]fleet.RosterHost, own []status.Item, now clock.Instant) []status.InboxItem {
+	items := slices.DeleteFunc(s.Attention(now), func(i status.Item) bool {
+		return i.Kind == plan.KindHost && !plan.Declares(roster, i.Name)
+	})
+	return s.Inbox.List(append(items, own...), now)
 }
 
 // Attention lists what needs a person, of all that is folded from the log, also what does so only

@@ -104,6 +104,24 @@ func Describe(rows Rows, name string, now time.Time) (Status, error) {
 	return st, nil
 }
 
+// Table lists rows of sessions.
+type Table interface {
+	Rows
+	List(f engine.Filter) []engine.Row
+}
+
+// List describes all sessions of a table, in the order of their names.
+func List(rows Table, now time.Time) (out []Status, err error) {
+	for _, name := range Names(rows.List(engine.Filter{Kind: KindSession})) {
+		st, err := Describe(rows, name, now)
+		if err != nil {
+			return out, err
+		}
+		out = append(out, st)
+	}
+	return out, nil
+}
+
 // stateOfRest is the state of a session whose row is gone, by its pods: one that was given up is cleaned up later.
 func stateOfRest(parts []PartStatus) State {
 	rest := Retired

@@ -76,15 +76,6 @@ func (st *Status) worstPart() status.Summary {
 
 // Item is what a session needs a person for; nil where it needs none, or is not known.
 func Item(rows Rows, name string, now time.Time) *status.Item {
-	row, err := rows.Get(Ref(name))
-	if err != nil {
-		return nil
-	}
-	switch row.Phase {
-	case engine.Failed, engine.Degraded, engine.Orphaned, engine.Deleted: // of the others nothing failed
-	default:
-		return nil
-	}
 	st, err := Describe(rows, name, now)
 	if err != nil || !st.Summary.Level.NeedsPerson() {
 		return nil

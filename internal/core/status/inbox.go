@@ -1,8 +1,4 @@
-// Package attention is the inbox: what of the whole product needs a person, since when, and who
-// knows of it. What needs a person is computed from the folds of hosts, rollouts, nodes, sessions,
-// sources and expiries; this package folds when that began and ended, and acknowledgements, and
-// decides which of these are news for the log.
-package attention
+package status
 
 import (
 	"cmp"
@@ -11,17 +7,18 @@ import (
 
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/event"
-	"github.com/steadyfleet/steady/internal/core/status"
 )
 
-// State is the fold over the log.
-type State struct {
+// Inbox is what of the whole product needs a person, since when, and who knows of it, as a fold over
+// the log. What needs a person now is computed from the folds of hosts, rollouts, nodes, sessions,
+// sources and expiries; the log has when that began and ended, and acknowledgements.
+type Inbox struct {
 	// Open are the items that are open, by key.
-	Open map[string]*Open `json:"open"`
+	Open map[string]*OpenItem `json:"open"`
 }
 
-// Open is an item that the log has as open.
-type Open struct {
+// OpenItem is an item that the log has as open.
+type OpenItem struct {
 	event.AttentionOpened
 	Since clock.Instant `json:"since"`
 	// Ack is who knows of it; nil while nobody does.
@@ -36,27 +33,27 @@ type Ack struct {
 	Note  string        `json:"note"`
 }
 
-// Holds reports whether the acknowledgement still counts.
-func (a *Ack) Holds(now clock.Instant) bool {
+// Counts reports whether the acknowledgement still counts.
+func (a *Ack) Counts(now clock.Instant) bool {
 	return a != nil && (a.Until == 0 || !a.Until.Reached(now))
 }
 
-// New returns the state before the first event.
-func New() *State { return &State{Open: map[string]*Open{}} }
+// NewInbox returns the state before the first event.
+func NewInbox() *Inbox { return &Inbox{Open: map[string]*OpenItem{}} }
 
-// Restore completes a state that was decoded from a snapshot; nil is one from before there was an inbox.
-func Restore(s *State) *State {
+// RestoreInbox completes a state that was decoded from a snapshot; nil is one from before there was an inbox.
+func RestoreInbox(s *Inbox) *Inbox {
 	if s == nil || s.Open == nil {
-		return New()
+		return NewInbox()
 	}
 	return s
 }
 
 // Apply folds an event; others than those of the inbox change nothing.
-func (s *State) Apply(at clock.Instant, ev event.Event) {
+func (s *Inbox) Apply(at clock.Instant, ev event.Event) {
 	switch ev := ev.(type) {
 	case event.AttentionOpened:
-		s.Open[key(ev.OnItem)] = &Open{AttentionOpened: ev, Since: at}
+		s.Open[key(ev.OnItem)] = &OpenItem{AttentionOpened: ev, Since: at}
 	case event.AttentionClosed:
 		delete(s.Open, key(ev.OnItem))
 	case event.AttentionAcknowledged:
@@ -70,8 +67,8 @@ func key(o event.OnItem) string { return o.Kind + "/" + o.Name }
 
 // Next is what the log does not have yet of some keys: want are the items that they have now, of
 // which each needs a person already. A key without an item is closed.
-func (s *State) Next(keys []string, want []status.Item) (out []event.OnAttention) {
-	items := make(map[string]*status.Item, len(want))
+func (s *Inbox) Next(keys []string, want []Item) (out []event.OnAttention) {
+	items := make(map[string]*Item, len(want))
 	for i := range want {
 		items[want[i].Key()] = &want[i]
 	}
@@ -90,14 +87,14 @@ func (s *State) Next(keys []string, want []status.Item) (out []event.OnAttention
 
 // InboxItem is one item of the inbox as people see it.
 type InboxItem struct {
-	status.Item
+	Item
 	Ack *Ack `json:"ack,omitempty"`
 }
 
 // List is the inbox: items that need a person now, with since when and who knows of them, as the log
 // has that. The worst come first, the oldest of one level before others, and those that a person
 // knows of last.
-func (s *State) List(items []status.Item, now clock.Instant) []InboxItem {
+func (s *Inbox) List(items []Item, now clock.Instant) []InboxItem {
 	out := []InboxItem{}
 	for _, i := range items {
 		if !i.Due(now) {
@@ -106,7 +103,7 @@ func (s *State) List(items []status.Item, now clock.Instant) []InboxItem {
 		x := InboxItem{Item: i}
 		if o := s.Open[i.Key()]; o != nil && o.Word == i.Word && o.Cause == i.Cause {
 			x.Since = cmp.Or(x.Since, o.Since)
-			if o.Ack.Holds(now) {
+			if o.Ack.Counts(now) {
 				x.Ack = o.Ack
 			}
 		}
@@ -117,7 +114,7 @@ func (s *State) List(items []status.Item, now clock.Instant) []InboxItem {
 }
 
 func order(a, b InboxItem) int {
-	rank := func(x InboxItem) int { return -slices.Index(status.Levels, x.Level) }
+	rank := func(x InboxItem) int { return -slices.Index(Levels, x.Level) }
 	known := func(x InboxItem) int {
 		if x.Ack != nil {
 			return 1
@@ -137,7 +134,7 @@ func Needed(list []InboxItem) []InboxItem {
 }
 
 // Acknowledge decides on a person's word that they know of an open item.
-func (s *State) Acknowledge(list []InboxItem, k string, until clock.Instant, note, actor string, now clock.Instant) (event.OnAttention, error) {
+func (s *Inbox) Acknowledge(list []InboxItem, k string, until clock.Instant, note, actor string, now clock.Instant) (event.OnAttention, error) {
 	i := slices.IndexFunc(list, func(x InboxItem) bool { return x.Key() == k })
 	switch {
 	case i < 0:
