@@ -22,7 +22,6 @@ import (
 	"github.com/steadyfleet/steady/internal/core/imageref"
 	"github.com/steadyfleet/steady/internal/core/prose"
 	"github.com/steadyfleet/steady/internal/docker/dockerapi"
-	"github.com/steadyfleet/steady/internal/registry"
 	"github.com/steadyfleet/steady/internal/release"
 	"github.com/steadyfleet/steady/internal/release/fleetdir"
 )
@@ -122,13 +121,13 @@ func (o *lockOptions) again(used []string) (func(key string) bool, error) {
 func (a *app) digests(ctx context.Context, keys, layouts []string) (map[string]string, error) {
 	here, found := imageref.Lock{}, map[string]string{}
 	for _, dir := range layouts {
-		l, err := registry.Layout(dir)
+		l, err := dockerapi.Layout(dir)
 		if err != nil {
 			return nil, exit.Bad(err)
 		}
 		maps.Copy(here, l)
 	}
-	client := registry.Client{Credentials: dockerapi.OpenCredentials(dockerConfig()).For}
+	client := dockerapi.Registry{Credentials: dockerapi.OpenCredentials(dockerConfig()).For}
 	var mu sync.Mutex
 	var errs []error
 	var g errgroup.Group

@@ -15,7 +15,6 @@ import (
 	"github.com/steadyfleet/steady/internal/core/imageref"
 	"github.com/steadyfleet/steady/internal/docker/dockerapi"
 	"github.com/steadyfleet/steady/internal/docker/dockertest"
-	"github.com/steadyfleet/steady/internal/registry"
 	"github.com/steadyfleet/steady/internal/release/fleetdir"
 	"github.com/steadyfleet/steady/internal/testkit"
 )
@@ -72,7 +71,7 @@ func TestTagMovesBetweenWaves(t *testing.T) {
 	home := t.TempDir()
 	login := fmt.Sprintf(`{"auths": {%q: {"username": %q, "password": %q}}}`, hub.Addr, hub.User, hub.Password)
 	testkit.Must(t, os.WriteFile(filepath.Join(home, "config.json"), []byte(login), 0o600))
-	asks := registry.Client{Credentials: dockerapi.OpenCredentials(filepath.Join(home, "config.json")).For}
+	asks := dockerapi.Registry{Credentials: dockerapi.OpenCredentials(filepath.Join(home, "config.json")).For}
 	key := testkit.Value(imageref.Key(hub.Ref("locked:1")))(t)
 	lock := imageref.Lock{key: testkit.Value(asks.Digest(t.Context(), key))(t)}
 

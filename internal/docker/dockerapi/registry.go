@@ -1,6 +1,4 @@
-// Package registry finds out what references to images mean now: asked of their
-// registries, or read from OCI image layouts.
-package registry
+package dockerapi
 
 import (
 	"cmp"
@@ -39,22 +37,22 @@ var ErrUnknownImage = errors.New("the registry has no such image, or shows it to
 // Credentials gives those of a registry; false without any.
 type Credentials func(host string) (registry.AuthConfig, bool, error)
 
-// Client asks registries. The zero value asks without credentials.
-type Client struct {
+// Registry asks registries. The zero value asks without credentials.
+type Registry struct {
 	Credentials Credentials
 	HTTP        *http.Client // nil takes the default, with the proxies of the environment
 }
 
 // Digest is what a reference with a tag means now: the digest of its index or
 // manifest.
-func (c *Client) Digest(ctx context.Context, ref string) (string, error) {
+func (c *Registry) Digest(ctx context.Context, ref string) (string, error) {
 	r, err := imageref.Parse(ref)
 	if err != nil {
 		return "", err
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	s := &session{Client: c, ref: r, scheme: "https"}
+	s := &lookup{Registry: c, ref: r, scheme: "https"}
 	d, err := s.digest(ctx)
 	if err != nil && loopback(r.Domain) && errors.As(err, new(*url.Error)) {
 		s.scheme, s.auth = "http", "" // as engines do for registries of this machine
@@ -76,14 +74,14 @@ func loopback(domain string) bool {
 }
 
 // session is one look-up.
-type session struct {
-	*Client
+type lookup struct {
+	*Registry
 	ref    imageref.Ref
 	scheme string
 	auth   string // of the Authorization header
 }
 
-func (s *session) host() string {
+func (s *lookup) host() string {
 	if s.ref.Domain == "docker.io" {
 		return "registry-1.docker.io"
 	}
@@ -91,7 +89,7 @@ func (s *session) host() string {
 }
 
 // digest asks for the header alone first: registries count what is fetched.
-func (s *session) digest(ctx context.Context) (string, error) {
+func (s *lookup) digest(ctx context.Context) (string, error) {
 	resp, err := s.manifest(ctx, http.MethodHead)
 	if err != nil {
 		return "", err
@@ -119,7 +117,7 @@ func valid(digest string) bool {
 }
 
 // manifest asks once, and once more with what the registry asks for.
-func (s *session) manifest(ctx context.Context, method string) (*http.Response, error) {
+func (s *lookup) manifest(ctx context.Context, method string) (*http.Response, error) {
 	at := url.URL{Scheme: s.scheme, Host: s.host(), Path: "/v2/" + s.ref.Path + "/manifests/" + s.ref.Tag}
 	for asked := false; ; asked = true {
 		req, err := http.NewRequestWithContext(ctx, method, at.String(), nil)
@@ -151,13 +149,13 @@ func (s *session) manifest(ctx context.Context, method string) (*http.Response, 
 	}
 }
 
-func (s *session) do(req *http.Request) (*http.Response, error) {
+func (s *lookup) do(req *http.Request) (*http.Response, error) {
 	return cmp.Or(s.HTTP, http.DefaultClient).Do(req)
 }
 
 // authorize answers the challenges of a registry: with the password, or with a
 // token that it is traded for.
-func (s *session) authorize(ctx context.Context, challenges []string) error {
+func (s *lookup) authorize(ctx context.Context, challenges []string) error {
 	var have registry.AuthConfig
 	known := false
 	if s.Credentials != nil {
@@ -209,7 +207,7 @@ func challenge(header string) (scheme string, params map[string]string) {
 }
 
 // token trades credentials, or none, for a token to pull with.
-func (s *session) token(ctx context.Context, params map[string]string, have registry.AuthConfig) (string, error) {
+func (s *lookup) token(ctx context.Context, params map[string]string, have registry.AuthConfig) (string, error) {
 	realm, err := url.Parse(params["realm"])
 	if err != nil || realm.Host == "" || realm.Scheme != "https" && s.scheme == "https" {
 		return "", fmt.Errorf("%s sends for a token to %q, which is no https address", s.ref.Domain, params["realm"])

@@ -1,4 +1,4 @@
-package registry_test
+package dockerapi_test
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 
 	api "github.com/moby/moby/api/types/registry"
 
-	"github.com/steadyfleet/steady/internal/registry"
+	"github.com/steadyfleet/steady/internal/docker/dockerapi"
 	"github.com/steadyfleet/steady/internal/testkit"
 )
 
@@ -71,15 +71,15 @@ func TestDigestOfATag(t *testing.T) {
 		"with a refresh token": {server{refresh: true}, api.AuthConfig{IdentityToken: "once"}, "team/app:1", nil},
 		"with a token":         {server{}, api.AuthConfig{RegistryToken: "t"}, "team/app:1", nil},
 		"without a header":     {server{headless: true}, password, "team/app:1", nil},
-		"another tag":          {server{}, password, "team/app:2", registry.ErrUnknownImage},
-		"a wrong password":     {server{}, api.AuthConfig{Username: "ada", Password: "wrong"}, "team/app:1", registry.ErrUnknownImage},
-		"a wrong token":        {server{}, api.AuthConfig{RegistryToken: "x"}, "team/app:1", registry.ErrUnknownImage},
+		"another tag":          {server{}, password, "team/app:2", dockerapi.ErrUnknownImage},
+		"a wrong password":     {server{}, api.AuthConfig{Username: "ada", Password: "wrong"}, "team/app:1", dockerapi.ErrUnknownImage},
+		"a wrong token":        {server{}, api.AuthConfig{RegistryToken: "x"}, "team/app:1", dockerapi.ErrUnknownImage},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := httptest.NewServer(&c.server)
 			defer s.Close()
 			host := strings.TrimPrefix(s.URL, "http://")
-			client := registry.Client{Credentials: func(asked string) (api.AuthConfig, bool, error) {
+			client := dockerapi.Registry{Credentials: func(asked string) (api.AuthConfig, bool, error) {
 				return c.have, true, map[bool]error{false: errors.New("credentials of another registry: " + asked)}[asked == host]
 			}}
 			got, err := client.Digest(context.Background(), host+"/"+c.ref)
@@ -105,7 +105,7 @@ func TestWithoutCredentials(t *testing.T) {
 	}))
 	defer s.Close()
 	host := strings.TrimPrefix(s.URL, "http://")
-	_, err := (&registry.Client{}).Digest(context.Background(), host+"/app:1")
+	_, err := (&dockerapi.Registry{}).Digest(context.Background(), host+"/app:1")
 	if err == nil || !strings.Contains(err.Error(), "docker login "+host) {
 		t.Errorf("%v", err)
 	}
@@ -117,7 +117,7 @@ func TestPlainHTTPIsForThisMachine(t *testing.T) {
 	s := httptest.NewTLSServer(&server{}) // it names its token service by http
 	defer s.Close()
 	host := strings.TrimPrefix(s.URL, "https://")
-	client := registry.Client{HTTP: s.Client(), Credentials: func(string) (api.AuthConfig, bool, error) {
+	client := dockerapi.Registry{HTTP: s.Client(), Credentials: func(string) (api.AuthConfig, bool, error) {
 		return api.AuthConfig{Username: "ada", Password: "right"}, true, nil
 	}}
 	if _, err := client.Digest(context.Background(), host+"/team/app:1"); err == nil || !strings.Contains(err.Error(), "no https address") {
@@ -135,15 +135,15 @@ func TestLayout(t *testing.T) {
 	}
 	one, two := digestOf("1"), digestOf("2")
 	write(`{"manifests":[` + entry(one, "r.example/a:1") + "," + entry(one, "latest") + "," + entry("sha256:1", "r.example/b:1") + "," + entry(two, "nginx:1") + "]}")
-	l, err := registry.Layout(dir)
+	l, err := dockerapi.Layout(dir)
 	if err != nil || len(l) != 2 || l["r.example/a:1"] != one || l["docker.io/library/nginx:1"] != two {
 		t.Errorf("%v, %v", l, err)
 	}
 	write(`{"manifests":[` + entry(one, "r.example/a:1") + "," + entry(two, "r.example/a:1") + "]}")
-	if _, err := registry.Layout(dir); err == nil || !strings.Contains(err.Error(), "r.example/a:1") {
+	if _, err := dockerapi.Layout(dir); err == nil || !strings.Contains(err.Error(), "r.example/a:1") {
 		t.Errorf("two images of one name: %v", err)
 	}
-	if _, err := registry.Layout(filepath.Join(dir, "gone")); err == nil || !strings.Contains(err.Error(), "no OCI image layout") {
+	if _, err := dockerapi.Layout(filepath.Join(dir, "gone")); err == nil || !strings.Contains(err.Error(), "no OCI image layout") {
 		t.Errorf("%v", err)
 	}
 }
