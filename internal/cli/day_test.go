@@ -45,7 +45,7 @@ func operate(t *testing.T, dir string, more func(*testscript.Env)) {
 	examples := testkit.Value(filepath.Abs("../../examples"))(t)
 	p := scripts(dir)
 	p.Cmds["engine"] = restartEngine(engine)
-	p.Cmds["metrics"] = metrics
+	p.Cmds["metrics"], p.Cmds["needs"] = metrics, needs
 	p.Setup = func(env *testscript.Env) error {
 		env.Setenv("DOCKER_HOST", "unix://"+engine.Socket())
 		env.Setenv("EXAMPLES", examples)

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"cmp"
+	"slices"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/event"
@@ -179,6 +180,9 @@ func (s *State) HostItem(name string) *status.Item {
 		}
 		item.Cause = h.Machine.Rollout
 	case StateDegraded:
+		if h.degradedBySessions() { // told of with them
+			return nil
+		}
 		item.Cause = h.Degraded.Cause()
 	case gate.Forked, gate.Parked, gate.Revoked, HostState(gate.Silent):
 	default:
@@ -186,6 +190,15 @@ func (s *State) HostItem(name string) *status.Item {
 	}
 	item.Summary = s.HostSummary(name, true)
 	return item
+}
+
+// degradedBySessions reports whether a host is degraded for nothing but what sessions have on it.
+func (h *Host) degradedBySessions() bool {
+	d := h.Degraded
+	return !d.Bundle && len(d.Probes) == 0 && d.More == 0 && !slices.ContainsFunc(d.Resources, func(r event.DegradedResource) bool {
+		_, of := h.Occupied[r.Resource]
+		return !of
+	})
 }
 
 // RolloutItem is what the newest rollout of a channel needs a person for, or nil.
