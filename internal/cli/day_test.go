@@ -78,6 +78,11 @@ func metrics(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	pattern, err := regexp.Compile("(?m)" + args[0])
 	ts.Check(err)
+	scraped(ts, fmt.Sprintf("%q in the metrics", args[0]), pattern.Match)
+}
+
+// scraped waits until the server's metrics are as they should be.
+func scraped(ts *testscript.TestScript, what string, right func(all []byte) bool) {
 	var c command.Context
 	ts.Check(json.Unmarshal([]byte(ts.ReadFile(ts.Getenv(command.EnvContext))), &c))
 	authorities := x509.NewCertPool()
@@ -87,7 +92,7 @@ func metrics(ts *testscript.TestScript, neg bool, args []string) {
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: authorities}}}
 	defer client.CloseIdleConnections()
 	var last string
-	eventually(ts, func() string { return fmt.Sprintf("%q in the metrics, at last\n%s", args[0], last) }, func() bool {
+	eventually(ts, func() string { return fmt.Sprintf("%s, at last\n%s", what, last) }, func() bool {
 		resp, err := client.Get(c.Server + "/metrics")
 		if err != nil {
 			last = err.Error()
@@ -96,6 +101,6 @@ func metrics(ts *testscript.TestScript, neg bool, args []string) {
 		defer resp.Body.Close()
 		raw, err := io.ReadAll(resp.Body)
 		last = fmt.Sprint(string(raw), err)
-		return err == nil && pattern.Match(raw)
+		return err == nil && right(raw)
 	})
 }
