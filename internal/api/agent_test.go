@@ -12,6 +12,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"sync"
 	"testing"
 	"time"
 
@@ -103,10 +104,13 @@ func (a *agent) call(ctx context.Context, method, path string, body any) (int, [
 	return res.StatusCode, out, err
 }
 
-// do is call that decodes a success into v.
+// do is call that decodes a success into v. It outlives the test by what it takes: an agent that ends with the
+// test comes to the end of what it does.
 func (a *agent) do(method, path string, body, v any) int {
 	a.w.t.Helper()
-	status, raw, err := a.call(a.w.ctx(), method, path, body)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	status, raw, err := a.call(ctx, method, path, body)
 	testkit.Must(a.w.t, err)
 	if status/100 == 2 && v != nil && status != http.StatusNoContent {
 		testkit.Must(a.w.t, wire.Decode(raw, v))
@@ -333,9 +337,9 @@ func (a *agent) live(ctx context.Context) {
 	}
 }
 
-// runAgents lets agents follow grants in the background until stop is called. The
-// server hears from all of them before the first begins: a rollout ends without hosts
-// that it never heard of.
+// runAgents lets agents follow grants in the background until stop is called, or the test ends: they end before
+// all that the test had when they began. The server hears from all of them before the first begins: a rollout
+// ends without hosts that it never heard of.
 func runAgents(t testing.TB, agents ...*agent) (stop func()) {
 	ctx := t.Context()
 	for _, a := range agents {
@@ -354,10 +358,14 @@ func liveAgents(agents ...*agent) (stop func()) {
 	for _, a := range agents {
 		go func() { defer func() { done <- struct{}{} }(); a.live(ctx) }()
 	}
-	return func() {
+	stop = sync.OnceFunc(func() {
 		cancel()
 		for range agents {
 			<-done
 		}
+	})
+	if len(agents) > 0 {
+		agents[0].w.t.Cleanup(stop)
 	}
+	return stop
 }

@@ -39,7 +39,7 @@ func killAtSync(t *testing.T, p *process, path string) {
 // injectSyncs has something happen with every sync below a path, in a process that runs.
 func injectSyncs(t *testing.T, p *process, path, what string) {
 	t.Helper()
-	testkit.Command(t, "strace", "apt-get install strace")
+	testkit.Needs(t, testkit.Strace)
 	cmd := exec.Command("strace", "-f", "-o", "/dev/null", "-P", path, "-e", "inject=fsync,fdatasync:"+what, "-p", fmt.Sprint(p.cmd.Process.Pid))
 	stderr := testkit.Value(cmd.StderrPipe())(t)
 	testkit.Must(t, cmd.Start())

@@ -21,7 +21,7 @@ import (
 
 // TestConformance needs the real program, which is in no registry that CI uses.
 func TestConformance(t *testing.T) {
-	testkit.Unavailable(t, "mediamtx", "the driver mediamtx against MediaMTX itself")
+	testkit.Needs(t, testkit.MediaMTX)
 	nodetest.Run(t, nodetest.Harness{
 		Start: device,
 		Examples: []nodetest.Example{

@@ -228,7 +228,7 @@ func TestS33Kill(t *testing.T) {
 // strace runs a writer whose system calls fail as said, to its end.
 func strace(t *testing.T, dir string, inject string) (int, *acks) {
 	t.Helper()
-	testkit.Command(t, "strace", "apt-get install strace")
+	testkit.Needs(t, testkit.Strace)
 	calls, _, _ := strings.Cut(inject, ":")
 	cmd, out := writer(t, dir, 200, "strace", "-f", "--seccomp-bpf", "-qq", "-o", "/dev/null", "-e", "trace="+calls, "-e", "inject="+inject)
 	a := &acks{hashes: map[uint64]string{}}
