@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"maps"
@@ -45,12 +44,10 @@ func run(args []string, out io.Writer) error {
 		}
 		return nil
 	case "run":
-		flags := flag.NewFlagSet("leftout", flag.ContinueOnError)
-		file := flags.String("asked", "", "")
-		if err := flags.Parse(args[1:]); err != nil {
-			return err
+		if len(args) == 3 && args[1] == "--asked" {
+			return without(args[2], nil, out)
 		}
-		return without(*file, flags.Args(), out)
+		return without("", args[1:], out)
 	}
 	return errors.New(usage)
 }
