@@ -156,6 +156,15 @@ var tested = sync.OnceValue(func() string {
 
 func init() { tested() } // before a test changes its folder
 
+// Edits is how many edits a driver's conformance test makes at once. What becomes of 200 in the SDK itself is
+// tested in every run, with a device in memory.
+func Edits() int {
+	if Nightly() {
+		return 200
+	}
+	return 20
+}
+
 func record(t testing.TB, a Asked) {
 	t.Helper()
 	name := os.Getenv(AskedFile)

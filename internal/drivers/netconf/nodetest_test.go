@@ -13,6 +13,7 @@ import (
 
 func TestConformance(t *testing.T) {
 	nodetest.Run(t, nodetest.Harness{
+		Edits: testkit.Edits(),
 		Start: device,
 		Examples: []nodetest.Example{
 			{Kind: "flow", ID: "camera-1", Secret: "auth/password",

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -34,13 +35,13 @@ func openAt(t *testing.T, addr string) (*Driver, []nodesdk.Collection) {
 func TestConformance(t *testing.T) {
 	program := testkit.ToxiproxyProgram(t)
 	edited := testkit.FreeAddr(t)
-	_, port, err := net.SplitHostPort(testkit.FreeAddr(t))
-	testkit.Must(t, err)
+	port := strconv.Itoa(testkit.Ports(t, "tcp", 1)[0]) // of localhost, where others have theirs chosen
 	var many []string
-	for range 200 {
+	for range testkit.Edits() {
 		many = append(many, testkit.FreeAddr(t))
 	}
 	nodetest.Run(t, nodetest.Harness{
+		Edits: testkit.Edits(),
 		Start: func(t *testing.T) *nodetest.Device { return device(t, program, edited) },
 		Examples: []nodetest.Example{
 			{Kind: "tunnel", ID: "feed.ingress", Config: leg("localhost:"+port, "localhost:9"), Edited: leg(edited, "localhost:9")},
