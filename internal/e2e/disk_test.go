@@ -88,6 +88,7 @@ func (p *process) mayEnd() {
 // one goes on where it was.
 func TestF9FailedDiskEndsTheProcess(t *testing.T) {
 	t.Parallel()
+	testkit.Needs(t, testkit.Strace)
 	this := testkit.Value(os.Executable())(t)
 	y := &yard{t: t, estate: newEstate(t), dir: t.TempDir(), listen: testkit.FreeAddr(t), serverOf: this, agentOf: this, agents: map[string]*process{}}
 	y.startServer()

@@ -39,7 +39,7 @@ var mayImport = []struct {
 
 // testRooms are the packages without product code: they and files of tests alone may
 // import one of them.
-var testRooms = []string{"internal/testkit", "internal/testkit/testfleet", "internal/testkit/leftout", "internal/docker/dockertest", "internal/web/browse"}
+var testRooms = []string{"internal/testkit", "internal/testkit/testfleet", "internal/docker/dockertest", "internal/web/browse"}
 
 // edges may be imported by commands, by the simulator and by each other only as
 // the table says.

@@ -10,11 +10,11 @@ import (
 	"testing"
 )
 
-// AskedFile names the file to which Needs adds a line for each component that a test asks for; see Asked.
-const AskedFile = "STEADY_ASKED"
+// needsFile names the file to which Needs adds a line for each component that a test needs.
+const needsFile = "STEADY_NEEDS"
 
-// Asked is one line of that file.
-type Asked struct {
+// need is one line of that file.
+type need struct {
 	Package   string // its folder below the root of the tree, with slashes
 	Test      string // with the names of its parents
 	Component string
@@ -22,32 +22,20 @@ type Asked struct {
 }
 
 // String is the line.
-func (a Asked) String() string {
+func (a need) String() string {
 	return fmt.Sprintf("%s\t%s\t%s\t%t\n", a.Package, a.Test, a.Component, a.Found)
 }
 
-// ParseAsked reads such a file.
-func ParseAsked(text string) (out []Asked, err error) {
-	for line := range strings.Lines(text) {
-		f := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
-		if len(f) != 4 {
-			return nil, fmt.Errorf("%q is no line of %s", line, AskedFile)
-		}
-		out = append(out, Asked{Package: f[0], Test: f[1], Component: f[2], Found: f[3] == "true"})
-	}
-	return out, nil
-}
-
-// asked are the components that each running test has asked for. A subtest has those of its parents.
-var asked = struct {
+// said are the components that each running test has said to need. A subtest has those of its parents.
+var said = struct {
 	sync.Mutex
 	of map[string]map[string]bool // by the names of tests
 }{of: map[string]map[string]bool{}}
 
 // Needs leaves the test out where a component is missing, and says how to install it; with CI set the test
 // fails instead. It comes first: a test that has made anything before, be it a folder, a server or an agent,
-// fails, whether the component is there or not. Asking again for the same component is no fault, so that
-// what starts a component asks for it too.
+// fails, whether the component is there or not. Saying it again is no fault, so that what starts a
+// component says it too.
 func Needs(t testing.TB, components ...Component) {
 	t.Helper()
 	for _, c := range components {
@@ -59,7 +47,7 @@ func Needs(t testing.TB, components ...Component) {
 			t.Skip(c.Name + " takes its time: run the test without -short")
 		}
 		err := c.Missing()
-		record(t, Asked{Package: tested(), Test: t.Name(), Component: c.Name, Found: err == nil})
+		record(t, need{Package: tested(), Test: t.Name(), Component: c.Name, Found: err == nil})
 		switch {
 		case err == nil:
 		case os.Getenv("CI") != "" && c.NotInCI == "":
@@ -115,13 +103,13 @@ func before(t testing.TB, what string) {
 	}
 }
 
-// first reports whether neither a test nor one of its parents has asked for a component, and notes that
+// first reports whether neither a test nor one of its parents has said that it needs a component, and notes that
 // this one has.
 func first(test, component string) bool {
-	asked.Lock()
-	defer asked.Unlock()
+	said.Lock()
+	defer said.Unlock()
 	for at := test; ; {
-		if asked.of[at][component] {
+		if said.of[at][component] {
 			return false
 		}
 		i := strings.LastIndexByte(at, '/')
@@ -130,10 +118,10 @@ func first(test, component string) bool {
 		}
 		at = at[:i]
 	}
-	if asked.of[test] == nil {
-		asked.of[test] = map[string]bool{}
+	if said.of[test] == nil {
+		said.of[test] = map[string]bool{}
 	}
-	asked.of[test][component] = true
+	said.of[test][component] = true
 	return true
 }
 
@@ -165,9 +153,9 @@ func Edits() int {
 	return 20
 }
 
-func record(t testing.TB, a Asked) {
+func record(t testing.TB, a need) {
 	t.Helper()
-	name := os.Getenv(AskedFile)
+	name := os.Getenv(needsFile)
 	if name == "" {
 		return
 	}

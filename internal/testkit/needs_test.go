@@ -24,7 +24,7 @@ var late = map[string]struct {
 	"after a program":     {func(t *testing.T) { Start(t, exec.Command("sh", "-c", "read line")); Needs(t, absent) }, "FAIL", "FAIL", "after it made something"},
 	"what is there, late": {func(t *testing.T) { t.Setenv("X", "y"); Needs(t, Component{Name: "air"}) }, "FAIL", "FAIL", "after it made something"},
 	"once more, late":     {func(t *testing.T) { Needs(t, Component{Name: "air"}); t.TempDir(); Needs(t, Component{Name: "air"}) }, "PASS", "PASS", ""},
-	"in a subtest of one that asked": {func(t *testing.T) {
+	"in a subtest of one that said": {func(t *testing.T) {
 		Needs(t, Component{Name: "air"})
 		t.Run("sub", func(t *testing.T) { t.TempDir(); Needs(t, Component{Name: "air"}) })
 	}, "PASS", "PASS", ""},
@@ -56,16 +56,16 @@ func TestNeedsComesFirst(t *testing.T) {
 	for name, c := range late {
 		t.Run(name, func(t *testing.T) {
 			for ci, want := range map[string]string{"": c.ends, "true": c.inCI} {
-				file := filepath.Join(t.TempDir(), "asked")
+				file := filepath.Join(t.TempDir(), "needs")
 				cmd := exec.Command(Value(os.Executable())(t), "-test.run=^TestLate$", "-test.v")
-				cmd.Env = append(os.Environ(), lateTest+"="+name, "CI="+ci, AskedFile+"="+file)
+				cmd.Env = append(os.Environ(), lateTest+"="+name, "CI="+ci, needsFile+"="+file)
 				out, _ := cmd.CombinedOutput()
 				if !strings.Contains(string(out), "--- "+want+": TestLate/it ") || !strings.Contains(string(out), c.words) && want != "PASS" {
 					t.Errorf("with CI=%q, expected %s with %q:\n%s", ci, want, c.words, out)
 				}
 				text, _ := os.ReadFile(file) // a test that fails before it is heard has none
-				asked, err := ParseAsked(string(text))
-				if err != nil || want == "SKIP" && c.words != "give -seed" && (len(asked) != 1 || asked[0].Package != "internal/testkit" || asked[0].Test != "TestLate/it" || asked[0].Found) {
+				said, err := parseNeeds(string(text))
+				if err != nil || want == "SKIP" && c.words != "give -seed" && (len(said) != 1 || said[0].Package != "internal/testkit" || said[0].Test != "TestLate/it" || said[0].Found) {
 					t.Errorf("recorded is %q, %v", text, err)
 				}
 			}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"database/sql"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -198,8 +199,14 @@ func TestReboot(t *testing.T) {
 func TestF7NoRoomNoActivation(t *testing.T) {
 	s := newServer(t)
 	b := newBox(t, s, "web-1").start()
-	big := newPack(t, "web", []file{{path: "a", content: "one"}})
-	big.bundle.Files[0].Size = 1 << 50 // more than any machine has to spare
+	var files []file
+	for i := range 64 {
+		files = append(files, file{path: fmt.Sprintf("a%02d", i), content: fmt.Sprint(i)})
+	}
+	big := newPack(t, "web", files)
+	for i := range big.bundle.Files {
+		big.bundle.Files[i].Size = 1 << 40 // all of them are more than any machine has to spare
+	}
 	big.raw = testkit.Value(trust.Canonical(big.bundle))(t)
 	big.digest = digest.Of(big.raw)
 	b.roll(single("web-1", 1, "r1", big), "g1", big)
