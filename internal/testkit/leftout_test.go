@@ -61,8 +61,8 @@ func without(file string, what []string, out io.Writer) error {
 		}
 	}
 	var before []need
-	if len(what) == 0 {
-		what = []string{"./..."}
+	if !slices.ContainsFunc(what, func(arg string) bool { return strings.HasPrefix(arg, ".") }) {
+		what = append(what, "./...")
 	}
 	if file != "" {
 		var err error
