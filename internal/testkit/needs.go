@@ -39,15 +39,17 @@ var said = struct {
 func Needs(t testing.TB, components ...Component) {
 	t.Helper()
 	for _, c := range components {
-		if !first(t.Name(), c.Name) {
-			continue
+		news := !known(t.Name(), c.Name)
+		if news {
+			before(t, "needs "+c.Name)
 		}
-		before(t, "needs "+c.Name)
 		if c.Long && testing.Short() {
 			t.Skip(c.Name + " takes its time: run the test without -short")
 		}
 		err := c.Missing()
-		record(t, need{Package: tested(), Test: t.Name(), Component: c.Name, Found: err == nil})
+		if news {
+			record(t, need{Package: tested(), Test: t.Name(), Component: c.Name, Found: err == nil})
+		}
 		switch {
 		case err == nil:
 		case os.Getenv("CI") != "" && c.NotInCI == "":
@@ -103,26 +105,20 @@ func before(t testing.TB, what string) {
 	}
 }
 
-// first reports whether neither a test nor one of its parents has said that it needs a component, and notes that
-// this one has.
-func first(test, component string) bool {
+// known reports whether a test or one of its parents has said that it needs a component.
+func known(test, component string) bool {
 	said.Lock()
 	defer said.Unlock()
-	for at := test; ; {
-		if said.of[at][component] {
+	for {
+		if said.of[test][component] {
+			return true
+		}
+		i := strings.LastIndexByte(test, '/')
+		if i < 0 {
 			return false
 		}
-		i := strings.LastIndexByte(at, '/')
-		if i < 0 {
-			break
-		}
-		at = at[:i]
+		test = test[:i]
 	}
-	if said.of[test] == nil {
-		said.of[test] = map[string]bool{}
-	}
-	said.of[test][component] = true
-	return true
 }
 
 // tested is the folder of the package whose tests run: go test starts them there.
@@ -153,8 +149,15 @@ func Edits() int {
 	return 20
 }
 
+// record notes what a test needs, in this process and in the file.
 func record(t testing.TB, a need) {
 	t.Helper()
+	said.Lock()
+	if said.of[a.Test] == nil {
+		said.of[a.Test] = map[string]bool{}
+	}
+	said.of[a.Test][a.Component] = true
+	said.Unlock()
 	name := os.Getenv(needsFile)
 	if name == "" {
 		return

@@ -57,10 +57,10 @@ func TestNeedsComesFirst(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for ci, want := range map[string]string{"": c.ends, "true": c.inCI} {
 				file := filepath.Join(t.TempDir(), "needs")
-				cmd := exec.Command(Value(os.Executable())(t), "-test.run=^TestLate$", "-test.v")
+				cmd := exec.Command(Value(os.Executable())(t), "-test.run=^TestLate$", "-test.v", "-test.count=2")
 				cmd.Env = append(os.Environ(), lateTest+"="+name, "CI="+ci, needsFile+"="+file)
 				out, _ := cmd.CombinedOutput()
-				if !strings.Contains(string(out), "--- "+want+": TestLate/it ") || !strings.Contains(string(out), c.words) && want != "PASS" {
+				if strings.Count(string(out), "--- "+want+": TestLate/it ") != 2 || !strings.Contains(string(out), c.words) && want != "PASS" {
 					t.Errorf("with CI=%q, expected %s with %q:\n%s", ci, want, c.words, out)
 				}
 				text, _ := os.ReadFile(file) // a test that fails before it is heard has none
