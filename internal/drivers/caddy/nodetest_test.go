@@ -21,6 +21,7 @@ func site(port int, body, token string) json.RawMessage {
 
 // TestConformance runs the suite on Debian's Caddy, one of its own for each case.
 func TestConformance(t *testing.T) {
+	t.Parallel()
 	p := testkit.Ports(t, "tcp", 206)
 	nodetest.Run(t, nodetest.Harness{
 		Edits: testkit.Edits(),

@@ -15,10 +15,12 @@ import (
 // TestConformance runs the suite on each format. The device is the file; a person edits it
 // with the same functions that the driver has, but without its care.
 func TestConformance(t *testing.T) {
+	t.Parallel()
 	for name, text := range map[string]string{
 		"f.json": "{\n  \"flows\": {},\n  \"version\": 1\n}\n", "f.yaml": "# of a device\nversion: 1\nflows: {}\n", "f.toml": "version = 1\n\n[flows]\n",
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			nodetest.Run(t, nodetest.Harness{
 				Edits: testkit.Edits(),
 				Start: func(t *testing.T) *nodetest.Device { return device(t, name, text) },

@@ -13,6 +13,7 @@ import (
 
 // TestConformance runs the suite on Debian's Janus, one of its own for each case.
 func TestConformance(t *testing.T) {
+	t.Parallel()
 	p := testkit.Ports(t, "udp", 206)
 	audio := func(port int) string {
 		return fmt.Sprintf(`{"mid":"a","type":"audio","port":%d,"pt":111,"codec":"opus"}`, port)

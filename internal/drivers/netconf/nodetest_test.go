@@ -12,6 +12,7 @@ import (
 )
 
 func TestConformance(t *testing.T) {
+	t.Parallel()
 	nodetest.Run(t, nodetest.Harness{
 		Edits: testkit.Edits(),
 		Start: device,
