@@ -104,13 +104,18 @@ func (a *agent) call(ctx context.Context, method, path string, body any) (int, [
 	return res.StatusCode, out, err
 }
 
-// do is call that decodes a success into v. It outlives the test by what it takes: an agent that ends with the
-// test comes to the end of what it does.
-func (a *agent) do(method, path string, body, v any) int {
-	a.w.t.Helper()
+// exchange is call that the end of the test does not cancel: an agent that ends with it comes to the end of what
+// it does.
+func (a *agent) exchange(method, path string, body any) (int, []byte, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	status, raw, err := a.call(ctx, method, path, body)
+	return a.call(ctx, method, path, body)
+}
+
+// do is exchange that decodes a success into v.
+func (a *agent) do(method, path string, body, v any) int {
+	a.w.t.Helper()
+	status, raw, err := a.exchange(method, path, body)
 	testkit.Must(a.w.t, err)
 	if status/100 == 2 && v != nil && status != http.StatusNoContent {
 		testkit.Must(a.w.t, wire.Decode(raw, v))
@@ -170,7 +175,7 @@ func (a *agent) send() error {
 	if len(a.queue) == 0 {
 		return nil
 	}
-	status, raw, err := a.call(a.w.ctx(), "POST", wire.RouteEvents, a.batch())
+	status, raw, err := a.exchange("POST", wire.RouteEvents, a.batch())
 	if err != nil {
 		return err
 	}
@@ -193,7 +198,7 @@ func (a *agent) step(in reducer.Input) []reducer.Effect {
 
 // poll asks for a grant; nil when none came.
 func (a *agent) poll(wait string) (*wire.Dispatch, error) {
-	status, raw, err := a.call(a.w.ctx(), "GET", wire.RouteDispatch+"?wait="+wait, nil)
+	status, raw, err := a.exchange("GET", wire.RouteDispatch+"?wait="+wait, nil)
 	if err != nil || status == http.StatusNoContent {
 		return nil, err
 	}

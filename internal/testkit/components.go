@@ -42,7 +42,7 @@ var (
 	Curl          = Component{Name: "curl", Commands: []string{"curl"}}
 	Engine        = Component{Name: "a container engine", Long: true, Probe: Root.Probe,
 		Commands: []string{"dockerd:docker.io", "containerd", "runc", "iptables", "busybox:busybox-static", "ps:procps"}}
-	Docker   = Component{Name: "docker", Commands: []string{"docker:docker-cli"}} // in older distributions docker.io has it
+	Docker   = Component{Name: "docker", Commands: []string{"docker:docker.io"}} // in later distributions docker-cli has it
 	Registry = Component{Name: "a registry of images", Commands: []string{"docker-registry", "htpasswd:apache2-utils"}}
 	MediaMTX = Component{Name: "MediaMTX", Commands: []string{"mediamtx:"}, NotInCI: "no registry that it uses has it"}
 
