@@ -60,7 +60,7 @@ func TestParse(t *testing.T) {
 
 func TestSelection(t *testing.T) {
 	got := selection([]need{{Package: "internal/x", Test: "TestB/sub"}, {Package: "internal/w", Test: "TestA"}, {Package: "internal/x", Test: "TestB"}})
-	if want := []string{"-run", "^(TestA|TestB)$", "./internal/w", "./internal/x"}; !slices.Equal(got, want) {
+	if want := []string{"-run", "^(TestA|TestB)$", "./internal/x", "./internal/w"}; !slices.Equal(got, want) {
 		t.Errorf("%q, expected %q", got, want)
 	}
 }

@@ -115,13 +115,16 @@ func hidden() map[string]bool {
 	return out
 }
 
-// selection has go test run the tests that need something.
+// selection has go test run the tests that need something, the packages in the order in which they began.
 func selection(needs []need) []string {
-	tests, packages := map[string]bool{}, map[string]bool{}
+	tests, packages := map[string]bool{}, []string(nil)
 	for _, a := range needs {
-		tests[top(a.Test)], packages["./"+a.Package] = true, true
+		tests[top(a.Test)] = true
+		if pkg := "./" + a.Package; !slices.Contains(packages, pkg) {
+			packages = append(packages, pkg)
+		}
 	}
-	return append([]string{"-run", "^(" + strings.Join(slices.Sorted(maps.Keys(tests)), "|") + ")$"}, slices.Sorted(maps.Keys(packages))...)
+	return append([]string{"-run", "^(" + strings.Join(slices.Sorted(maps.Keys(tests)), "|") + ")$"}, packages...)
 }
 
 func top(test string) string {
