@@ -185,16 +185,17 @@ func (c *canaries) plant(t *testing.T, where string) string {
 	return v
 }
 
-// of counts those of a driver.
-func (c *canaries) of(driver string) (n int) {
+// of are the fields of a driver in which there are some, and the ways in which they came there.
+func (c *canaries) of(driver string) (fields, ways map[string]bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	fields, ways = map[string]bool{}, map[string]bool{}
 	for _, where := range c.all {
-		if strings.HasPrefix(where, driver+" ") {
-			n++
+		if at := strings.Fields(where); at[0] == driver {
+			fields[at[1]], ways[at[2]] = true, true
 		}
 	}
-	return n
+	return fields, ways
 }
 
 // hiding is one device whose secrets are planted.
@@ -289,8 +290,8 @@ func (h *hiding) run() {
 	})
 	h.t.Log(h.object(h.kind(), h.name(broken)).Legs[0].Error)
 	h.look()
-	if n := h.c.of(h.driver); n < 7*len(h.fields) {
-		h.t.Errorf("%s: %d secrets were planted in %d fields: expected one in each of seven ways", h.driver, n, len(h.fields))
+	if fields, ways := h.c.of(h.driver); len(fields) != len(h.fields) || len(ways) < 7 {
+		h.t.Errorf("%s: secrets were planted in the fields %v in the ways %v: expected %v, and seven ways at least", h.driver, fields, ways, h.fields)
 	}
 }
 
