@@ -63,9 +63,7 @@ func golang(t *testing.T, dir string, args ...string) string {
 // TestReadmeProgram builds the program and the test of the README in a module of their own. The
 // program repairs what is changed by hand, and so does the next one after it was killed.
 func TestReadmeProgram(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds a program")
-	}
+	testkit.Long(t, "builds a program")
 	code, texts := blocks(t, "README.md", "go"), blocks(t, "README.md", "text")
 	dir := module(t, map[string]string{"main.go": code[0], "main_test.go": code[1]})
 	golang(t, dir, "vet", ".")
@@ -110,9 +108,7 @@ func contains(t *testing.T, file, want string) {
 
 // TestTutorial joins the steps of the tutorial, and runs them.
 func TestTutorial(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds a program")
-	}
+	testkit.Long(t, "builds a program")
 	const page = "../docs/reconcile-tutorial.md"
 	steps := blocks(t, page, "go")
 	kind := strings.Join(steps[:3], "")

@@ -19,6 +19,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/spec"
 	"github.com/steadyfleet/steady/internal/docker/dockertest"
 	"github.com/steadyfleet/steady/internal/release/compose"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 func TestMain(m *testing.M) { dockertest.Main(m) }
@@ -109,9 +110,7 @@ func decisions(t *testing.T) map[string]string {
 // differs.
 func TestSameAsCompose(t *testing.T) {
 	binary := os.Getenv(peerEnv)
-	if binary == "" {
-		t.Skip("no docker compose to compare with: go build -C benchmarks/compose -o FILE github.com/docker/compose/v2/cmd, which takes minutes, and " + peerEnv + "=FILE")
-	}
+	testkit.Only(t, binary != "", "no docker compose to compare with: go build -C benchmarks/compose -o FILE github.com/docker/compose/v2/cmd, which takes minutes, and "+peerEnv+"=FILE")
 	decided := decisions(t)
 	open := maps.Clone(decided)
 	d := dockertest.Engine(t)

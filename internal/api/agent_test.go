@@ -12,6 +12,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"sync"
 	"testing"
 	"time"
 
@@ -103,10 +104,18 @@ func (a *agent) call(ctx context.Context, method, path string, body any) (int, [
 	return res.StatusCode, out, err
 }
 
-// do is call that decodes a success into v.
+// exchange is call that the end of the test does not cancel: an agent that ends with it comes to the end of what
+// it does.
+func (a *agent) exchange(method, path string, body any) (int, []byte, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	return a.call(ctx, method, path, body)
+}
+
+// do is exchange that decodes a success into v.
 func (a *agent) do(method, path string, body, v any) int {
 	a.w.t.Helper()
-	status, raw, err := a.call(a.w.ctx(), method, path, body)
+	status, raw, err := a.exchange(method, path, body)
 	testkit.Must(a.w.t, err)
 	if status/100 == 2 && v != nil && status != http.StatusNoContent {
 		testkit.Must(a.w.t, wire.Decode(raw, v))
@@ -166,7 +175,7 @@ func (a *agent) send() error {
 	if len(a.queue) == 0 {
 		return nil
 	}
-	status, raw, err := a.call(a.w.ctx(), "POST", wire.RouteEvents, a.batch())
+	status, raw, err := a.exchange("POST", wire.RouteEvents, a.batch())
 	if err != nil {
 		return err
 	}
@@ -189,7 +198,7 @@ func (a *agent) step(in reducer.Input) []reducer.Effect {
 
 // poll asks for a grant; nil when none came.
 func (a *agent) poll(wait string) (*wire.Dispatch, error) {
-	status, raw, err := a.call(a.w.ctx(), "GET", wire.RouteDispatch+"?wait="+wait, nil)
+	status, raw, err := a.exchange("GET", wire.RouteDispatch+"?wait="+wait, nil)
 	if err != nil || status == http.StatusNoContent {
 		return nil, err
 	}
@@ -333,9 +342,9 @@ func (a *agent) live(ctx context.Context) {
 	}
 }
 
-// runAgents lets agents follow grants in the background until stop is called. The
-// server hears from all of them before the first begins: a rollout ends without hosts
-// that it never heard of.
+// runAgents lets agents follow grants in the background until stop is called, or the test ends: they end before
+// all that the test had when they began. The server hears from all of them before the first begins: a rollout
+// ends without hosts that it never heard of.
 func runAgents(t testing.TB, agents ...*agent) (stop func()) {
 	ctx := t.Context()
 	for _, a := range agents {
@@ -354,10 +363,14 @@ func liveAgents(agents ...*agent) (stop func()) {
 	for _, a := range agents {
 		go func() { defer func() { done <- struct{}{} }(); a.live(ctx) }()
 	}
-	return func() {
+	stop = sync.OnceFunc(func() {
 		cancel()
 		for range agents {
 			<-done
 		}
+	})
+	if len(agents) > 0 {
+		agents[0].w.t.Cleanup(stop)
 	}
+	return stop
 }

@@ -42,7 +42,7 @@ func newStory(t *testing.T) *story {
 	stop()
 	s.agents[2].fail = true
 	s.release("r2", plan{hosts: storyHosts, content: "two", host: delegating, waves: storyWaves, policy: storyPolicy, more: storyMore})
-	t.Cleanup(liveAgents(s.agents...))
+	liveAgents(s.agents...)
 	s.until("two hosts to soak and one to fail", func() bool {
 		r := testkit.Value(s.op.Rollout(s.ctx(), storyRun))(t)
 		return len(r.Waves) == 3 && r.Waves[1].Counts["claimed"] == 2 && r.Waves[1].Failures == 1
@@ -72,6 +72,7 @@ func (w *world) browser(t *testing.T, secret, path string) *browse.Page {
 // nothing of the fleet; after logging out neither the page nor the cookie is of use.
 func TestBrowserLogin(t *testing.T) {
 	t.Parallel()
+	testkit.Needs(t, testkit.Chromium)
 	w := newWorld(t)
 	w.release("r1", plan{hosts: 1, content: "one"})
 	token := w.tokenOf(operator.Viewer, 0)
@@ -118,6 +119,7 @@ const held = `(() => {
 // Whoever leafs faster than the server answers sees the page where they end.
 func TestBrowserLeafsFast(t *testing.T) {
 	t.Parallel()
+	testkit.Needs(t, testkit.Chromium)
 	w := newWorld(t)
 	w.release("r1", plan{hosts: 1, content: "one"})
 	p := w.browser(t, w.adminSecret(), "/")
@@ -138,6 +140,7 @@ func TestBrowserLeafsFast(t *testing.T) {
 // page asks for those that it has now.
 func TestBrowserFollowsAfterALostConnection(t *testing.T) {
 	t.Parallel()
+	testkit.Needs(t, testkit.Chromium)
 	w := newWorld(t)
 	w.release("r1", plan{hosts: 1, content: "one"})
 	p := w.browser(t, w.adminSecret(), "/")

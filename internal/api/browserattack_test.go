@@ -28,6 +28,7 @@ func evil(from string) string {
 // neither here, nor as far as the browser can tell by the policy of the page.
 func TestBrowserRunsNoStoredScript(t *testing.T) {
 	t.Parallel()
+	testkit.Needs(t, testkit.Chromium)
 	w := newWorld(t)
 	w.release("r1", plan{hosts: 2, content: "one", host: delegating})
 	agents := w.agents(2)
@@ -148,6 +149,7 @@ async function attack() {
 // cookie, as to another port of the same host, or does not.
 func TestBrowserKeepsOtherOriginsOut(t *testing.T) {
 	t.Parallel()
+	testkit.Needs(t, testkit.Chromium)
 	w := newWorld(t)
 	w.release("r1", plan{hosts: 1, content: "one"})
 	other := httptest.NewTLSServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {

@@ -90,6 +90,7 @@ func (s *site) episode(name string) (id string) {
 // the keyboard alone.
 func TestBrowserNodes(t *testing.T) {
 	t.Parallel()
+	testkit.Needs(t, testkit.Chromium)
 	s := newSite(t)
 	token := s.adminSecret()
 	for _, page := range []struct {
@@ -380,6 +381,7 @@ func deletionsFlow(t *testing.T, s *site, p *browse.Page) {
 // What a node names, has or says is shown as text, and nothing of it runs.
 func TestBrowserRunsNoScriptOfNodes(t *testing.T) {
 	t.Parallel()
+	testkit.Needs(t, testkit.Chromium)
 	w := newWorld(t)
 	n := w.wireNode("evil")
 	id := evil("id")
@@ -406,6 +408,7 @@ func TestBrowserRunsNoScriptOfNodes(t *testing.T) {
 // empty leads back.
 func TestBrowserDriftOverPages(t *testing.T) {
 	t.Parallel()
+	testkit.Needs(t, testkit.Chromium)
 	w := newWorld(t)
 	d := w.registered("gw-1", `{}`)
 	flows := map[string]any{}

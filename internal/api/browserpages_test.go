@@ -17,6 +17,7 @@ import (
 // and where it leads.
 func TestBrowserPages(t *testing.T) {
 	t.Parallel()
+	testkit.Needs(t, testkit.Chromium)
 	s := newStory(t)
 	for _, page := range []struct {
 		name string

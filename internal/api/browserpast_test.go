@@ -45,6 +45,7 @@ func moment(t *testing.T, p *browse.Page, key, mark string) (seq uint64) {
 // API says it, and offers no verb; nothing is changed.
 func TestBrowserReplay(t *testing.T) {
 	t.Parallel()
+	testkit.Needs(t, testkit.Chromium)
 	s := newStory(t)
 	p := s.browser(t, s.admin, "/log")
 	p.WaitSeq(1)
@@ -103,6 +104,7 @@ func TestBrowserReplay(t *testing.T) {
 // Whoever restored a server from a backup sees what it waits for, and ends that by keyboard.
 func TestBrowserEndsSafeMode(t *testing.T) {
 	t.Parallel()
+	testkit.Needs(t, testkit.Chromium)
 	w := newWorld(t)
 	a, b := enrolled(w, hostName(0)), enrolled(w, hostName(1))
 	w.halt()

@@ -65,6 +65,7 @@ func course() operator.NewSession {
 // verb is done with the keyboard alone.
 func TestBrowserSessions(t *testing.T) {
 	t.Parallel()
+	testkit.Needs(t, testkit.Chromium)
 	l := newLab(t)
 	p := l.browser(t, l.adminSecret(), "/sessions")
 	p.WaitText("No session is like that.")
@@ -187,6 +188,7 @@ func (l *lab) steered(t *testing.T, p *browse.Page) {
 // of what needs a person until somebody says what was done.
 func TestBrowserCalendarAndAttention(t *testing.T) {
 	t.Parallel()
+	testkit.Needs(t, testkit.Chromium)
 	l := newLab(t)
 	monday := time.Date(2031, 3, 3, 0, 0, 0, 0, time.UTC)
 	for i, name := range []string{"algebra", "botany", "chemistry"} {
@@ -304,6 +306,7 @@ parts:
 // would go is shown before the session is asked for.
 func TestBrowserTemplates(t *testing.T) {
 	t.Parallel()
+	testkit.Needs(t, testkit.Chromium)
 	l := newLab(t)
 	p := l.browser(t, l.adminSecret(), "/templates")
 	p.WaitText("There is no template yet.")

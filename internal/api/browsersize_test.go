@@ -38,6 +38,7 @@ func (w *world) opened(t testing.TB) *browse.Page {
 // What a page shows is bounded however many hosts there are: elements, requests, and bytes.
 func TestBrowserIsBoundedInHosts(t *testing.T) {
 	t.Parallel()
+	testkit.Needs(t, testkit.Chromium)
 	w := newWorld(t)
 	testkit.Value(w.push(w.many("r1")))(t)
 	p := w.opened(t)

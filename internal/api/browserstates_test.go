@@ -43,6 +43,7 @@ var passed = []struct {
 // what it means and what comes next.
 func TestBrowserShowsEveryState(t *testing.T) {
 	t.Parallel()
+	testkit.Needs(t, testkit.Chromium)
 	w := newWorld(t)
 	a := settled(w, plan{hosts: 1, content: "one", host: ", managed: [image, snapshot, volume, workspace], bounds: {images: [registry.example/app]}"})
 	for kind, document := range map[string]string{

@@ -71,6 +71,7 @@ const pasted = `(() => {
 // window, or is typed into its shell beside the fixed answers that terminals give.
 func TestBrowserTerminalKeepsItsOutputIn(t *testing.T) {
 	t.Parallel()
+	testkit.Needs(t, testkit.Chromium)
 	w := newWorld(t)
 	a := settled(w, plan{hosts: 1, content: "one", host: delegating})
 	testkit.Value(w.op.SetResource(w.ctx(), a.name, "workspace", "web", resource(`{"image":"app"}`)))(t)
@@ -134,6 +135,7 @@ func TestBrowserTerminalKeepsItsOutputIn(t *testing.T) {
 // A log is shown as far as it has come, its last line as well, and a line without an end in pieces.
 func TestBrowserShowsUnfinishedLines(t *testing.T) {
 	t.Parallel()
+	testkit.Needs(t, testkit.Chromium)
 	w := newWorld(t)
 	a := settled(w, plan{hosts: 1, content: "one", host: delegating})
 	testkit.Value(w.op.SetResource(w.ctx(), a.name, "workspace", "web", resource(`{"image":"app"}`)))(t)

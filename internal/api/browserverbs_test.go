@@ -25,6 +25,7 @@ type keyed struct {
 // is done: the log has its reason. What the server refuses is said where it was asked.
 func TestBrowserVerbs(t *testing.T) {
 	t.Parallel()
+	testkit.Needs(t, testkit.Chromium)
 	s := newStory(t)
 	made := s.tokenOf(operator.Viewer, 0)
 	bundle := string(s.agents[5].a.Machine.Current)

@@ -49,6 +49,7 @@ func query(t *testing.T, p *browse.Page, name string) url.Values {
 // to somebody who may only look. What the page shows is what steady replay finds.
 func TestBrowserWhatIf(t *testing.T) {
 	t.Parallel()
+	testkit.Needs(t, testkit.Chromium)
 	s := newStory(t)
 	p := s.browser(t, s.admin, "/log")
 	p.WaitSeq(1)

@@ -40,12 +40,22 @@ func status(err error) int {
 // news polls once with a count of news, without waiting.
 func (a *agent) news(n uint64, wait int) *wire.Dispatch {
 	a.w.t.Helper()
-	d := new(wire.Dispatch)
-	if status := a.do("GET", fmt.Sprintf("%s?wait=%d&news=%d", wire.RouteDispatch, wait, n), nil, d); status == http.StatusNoContent {
+	return a.newsUntil(a.w.ctx(), n, wait)
+}
+
+// newsUntil is news, and nil when ctx ends first.
+func (a *agent) newsUntil(ctx context.Context, n uint64, wait int) *wire.Dispatch {
+	a.w.t.Helper()
+	status, raw, err := a.call(ctx, "GET", fmt.Sprintf("%s?wait=%d&news=%d", wire.RouteDispatch, wait, n), nil)
+	if ctx.Err() != nil || err == nil && status == http.StatusNoContent {
 		return nil
-	} else if status != 200 {
+	}
+	testkit.Must(a.w.t, err)
+	if status != 200 {
 		a.w.t.Fatalf("dispatch: %d", status)
 	}
+	d := new(wire.Dispatch)
+	testkit.Must(a.w.t, wire.Decode(raw, d))
 	return d
 }
 

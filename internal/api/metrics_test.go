@@ -67,11 +67,7 @@ func TestMetricsThatAreNamedExist(t *testing.T) {
 			}
 		}
 	}
-	check := w.promtool("check", "metrics")
-	check.Stdin = strings.NewReader(scraped)
-	if out, err := check.CombinedOutput(); err != nil {
-		t.Errorf("promtool check metrics: %v\n%s", err, out)
-	}
+	t.Run("promtool", func(t *testing.T) { promtool(t, scraped, "check", "metrics") })
 }
 
 // onDemand are metrics that a server has only where something is configured, or once
@@ -89,23 +85,23 @@ func (w *world) scrape() string {
 	return out.String()
 }
 
-func (w *world) promtool(args ...string) *exec.Cmd {
-	w.t.Helper()
-	testkit.Command(w.t, "promtool", "apt-get install prometheus")
+// promtool checks what it reads, or the files that it names.
+func promtool(t *testing.T, reads string, args ...string) {
+	t.Helper()
+	testkit.Needs(t, testkit.Promtool)
 	cmd := exec.Command("promtool", args...)
-	cmd.Dir = monitoring
-	return cmd
+	cmd.Dir, cmd.Stdin = monitoring, strings.NewReader(reads)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("promtool %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
 }
 
 // TestAlerts: the rules are sixteen, are well formed, fire when they should and not
 // else, and each has its section in the runbook.
 func TestAlerts(t *testing.T) {
 	t.Parallel()
-	w := &world{t: t}
 	for _, args := range [][]string{{"check", "rules", "alerts.yaml"}, {"test", "rules", "alerts_test.yaml"}} {
-		if out, err := w.promtool(args...).CombinedOutput(); err != nil {
-			t.Errorf("promtool %s: %v\n%s", strings.Join(args, " "), err, out)
-		}
+		t.Run(args[0], func(t *testing.T) { promtool(t, "", args...) })
 	}
 	rules, tests, runbook := read(t, filepath.Join(monitoring, "alerts.yaml")), read(t, filepath.Join(monitoring, "alerts_test.yaml")), read(t, filepath.Join(monitoring, "runbook.md"))
 	alerts := regexp.MustCompile(`alert: (\w+)`).FindAllStringSubmatch(rules, -1)

@@ -42,13 +42,17 @@ func (a *agent) attach(r wire.StreamRequest) (*conn, int) {
 	return c, res.StatusCode
 }
 
-// serve opens every stream that the host is asked for, until n were.
+// serve opens every stream that the host is asked for, until n were, or the test ends.
 func (a *agent) serve(n int, with func(*conn)) (wait func()) {
+	ctx, stop := context.WithCancel(context.Background())
+	asking := make(chan struct{})
+	a.w.t.Cleanup(func() { stop(); <-asking })
 	var wg sync.WaitGroup
 	wg.Go(func() {
+		defer close(asking)
 		news := uint64(0)
 		for n > 0 {
-			d := a.news(news, 30)
+			d := a.newsUntil(ctx, news, 30)
 			if d == nil {
 				return
 			}

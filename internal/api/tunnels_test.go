@@ -81,8 +81,8 @@ func (w *world) newTunnelNode(name, program string, faults *testkit.Toxiproxy) *
 // process of its own, once the server pushed all three legs, and not before.
 func TestTunnelThroughThreeProcesses(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
 	program := testkit.ToxiproxyProgram(t)
+	w := newWorld(t)
 	faults := testkit.StartToxiproxy(t, program)
 	site := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(rw, "through") }))
 	t.Cleanup(site.Close)
@@ -147,8 +147,8 @@ func through(address string) string {
 // device once.
 func TestAcknowledgementLostOnTheWire(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
 	program := testkit.ToxiproxyProgram(t)
+	w := newWorld(t)
 	n := w.newTunnelNode("edge", program, testkit.StartToxiproxy(t, program))
 	n.server.Add("timeout", testkit.ToServer, map[string]any{"timeout": 0})
 	e := drift.Set{Kind: nodeconfig.Tunnel, Name: "feed", Definition: nodeconfig.Definition{Mode: "single", Legs: []nodeconfig.Leg{

@@ -37,9 +37,7 @@ func TestMain(m *testing.M) {
 // most of its time.
 func TestRun(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("starts a server and twenty agents")
-	}
+	testkit.Long(t, "starts a server and twenty agents")
 	for name, verify := range map[string]bool{"plain": false, "verified": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -108,9 +106,7 @@ func soakOf() (hosts, changes int) {
 // goroutines, and at night, when there are enough to tell, of memory and processor time.
 func TestSoakIsFlat(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("starts a server and its agents")
-	}
+	testkit.Long(t, "starts a server and its agents")
 	hosts, changes := soakOf()
 	r, err := bench.Run(t.Context(), bench.Options{Hosts: hosts, Rounds: 1, Soak: changes, Idle: time.Second})
 	testkit.Must(t, err)
@@ -140,9 +136,7 @@ func TestSoakIsFlat(t *testing.T) {
 // every tenth, is no larger at the end than in the middle. One that is not pruned is larger by
 // two thirds.
 func TestPrunedSoakIsFlat(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts a server and its agents")
-	}
+	testkit.Long(t, "starts a server and its agents")
 	hosts, changes := 20, 90
 	if os.Getenv("STEADY_NIGHTLY") != "" {
 		changes = 500

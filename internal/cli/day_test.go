@@ -28,19 +28,17 @@ func TestDay(t *testing.T) {
 // TestUpkeep is the second half of that day: what an operator does to a fleet that
 // works, the other version of the program among it.
 func TestUpkeep(t *testing.T) {
+	testkit.Needs(t, testkit.History)
 	operate(t, "testdata/upkeep", func(env *testscript.Env) {
-		env.Setenv("OTHER", testkit.OtherVersion(t, "../.."))
+		env.Setenv("OTHER", testkit.OtherVersion(t))
 		env.Setenv("MOVED", testkit.FreeAddr(t))
 	})
 }
 
 // operate runs the scripts of a folder beside an engine of their own.
 func operate(t *testing.T, dir string, more func(*testscript.Env)) {
-	if testing.Short() {
-		t.Skip("containers take their time; run without -short")
-	}
+	testkit.Needs(t, dockertest.Here, testkit.Docker)
 	t.Parallel()
-	testkit.Command(t, "docker", dockertest.Install)
 	engine := dockertest.Private(t)
 	examples := testkit.Value(filepath.Abs("../../examples"))(t)
 	p := scripts(dir)

@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/steadyfleet/steady/internal/docker/dockertest"
 	"github.com/steadyfleet/steady/internal/sandbox"
 	"github.com/steadyfleet/steady/internal/testkit"
 )
@@ -21,9 +22,7 @@ import (
 // demonstrate starts the real demonstration with an empty folder for its files.
 func demonstrate(t *testing.T, flags ...string) (*exec.Cmd, *bytes.Buffer, string) {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("the demonstration starts seven processes; run without -short")
-	}
+	testkit.Long(t, "the demonstration starts seven processes")
 	cmd := exec.Command("steady", append([]string{"demo", "--json"}, flags...)...)
 	dir := t.TempDir()
 	cmd.Env = append(os.Environ(), "TMPDIR="+dir)
@@ -84,23 +83,11 @@ func TestDemo(t *testing.T) {
 	nothingLeft(t, dir)
 }
 
-// private leaves the test out where no engine can be started.
-func private(t *testing.T) {
-	t.Helper()
-	testkit.Root(t, "a container engine needs root")
-	for _, name := range []string{"dockerd", "containerd", "runc", "iptables"} {
-		testkit.Command(t, name, sandbox.Install)
-	}
-	if err := sandbox.Possible(); err != nil {
-		testkit.Missing(t, err.Error())
-	}
-}
-
 // TestDemoContainers runs the demonstration of containers on a private engine.
 func TestDemoContainers(t *testing.T) {
 	t.Parallel()
+	testkit.Needs(t, dockertest.Here)
 	cmd, stderr, dir := demonstrate(t, "--docker")
-	private(t)
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatalf("the demonstration failed: %v\n%s\n%s", err, stderr, out)
@@ -133,7 +120,7 @@ func TestDemoContainers(t *testing.T) {
 func TestDemoInterrupted(t *testing.T) {
 	t.Parallel()
 	t.Run("files", func(t *testing.T) { t.Parallel(); interrupt(t) })
-	t.Run("containers", func(t *testing.T) { t.Parallel(); private(t); interrupt(t, "--docker") })
+	t.Run("containers", func(t *testing.T) { t.Parallel(); testkit.Needs(t, dockertest.Here); interrupt(t, "--docker") })
 }
 
 func interrupt(t *testing.T, flags ...string) {

@@ -70,12 +70,9 @@ func TestScripts(t *testing.T) { t.Parallel(); testscript.Run(t, scripts("testda
 
 // TestContainerScripts runs the scripts that need a container engine.
 func TestContainerScripts(t *testing.T) {
-	if testing.Short() {
-		t.Skip("containers take their time; run without -short")
-	}
+	testkit.Needs(t, dockertest.Here, testkit.Docker)
 	t.Parallel()
 	engine := dockertest.Engine(t)
-	testkit.Command(t, "docker", dockertest.Install)
 	examples := testkit.Value(filepath.Abs("../../examples"))(t)
 	p := scripts("testdata/containers")
 	p.Setup = func(env *testscript.Env) error {

@@ -82,10 +82,7 @@ func typed(ts *testscript.TestScript, neg bool, args []string) {
 	pty, err := newTerminal(24, 80)
 	ts.Check(err)
 	defer pty.person.Close()
-	path, err := exec.LookPath(args[2])
-	ts.Check(err)
-	cmd := exec.Command(path, args[3:]...)
-	cmd.Args[0] = args[2]
+	cmd := exec.Command(args[2], args[3:]...)
 	cmd.Env = append(os.Environ(), "STEADY_CONTEXT="+ts.Getenv("STEADY_CONTEXT"), "HOME="+ts.Getenv("HOME"), "TERM=xterm", "EDITOR="+ts.Getenv("EDITOR"))
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = pty.command, pty.command, pty.command
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true, Pdeathsig: syscall.SIGKILL}

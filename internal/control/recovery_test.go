@@ -13,7 +13,7 @@ import (
 // Root gives away what it wrote into the folder of another user, who may have put a
 // link to a file of root's in its place.
 func TestGiveToOwnerFollowsNoLink(t *testing.T) {
-	testkit.Root(t, "only root gives files away")
+	testkit.Needs(t, testkit.Root)
 	const somebody = 12345
 	dir, victim := t.TempDir(), filepath.Join(t.TempDir(), "victim")
 	testkit.Must(t, os.WriteFile(victim, nil, 0o600))

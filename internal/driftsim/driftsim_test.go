@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 var (
@@ -47,9 +48,7 @@ func seeds(t *testing.T) int {
 
 // TestReplay plays the schedule given with -seed and prints all that happens.
 func TestReplay(t *testing.T) {
-	if *seedFlag == 0 {
-		t.Skip("give -seed N to replay a schedule")
-	}
+	testkit.Only(t, *seedFlag != 0, "give -seed N to replay a schedule")
 	for _, v := range Run(Config{Seed: *seedFlag, Nodes: *nodesFlag, Trace: func(at clock.Instant, words string) { fmt.Printf("%d %s\n", at, words) }}).Violations {
 		t.Errorf("%s: %s", v.Invariant, v.Message)
 	}
@@ -57,17 +56,13 @@ func TestReplay(t *testing.T) {
 
 // TestNodesHoldTheirInvariants plays many schedules and judges S44 to S53 after every event.
 func TestNodesHoldTheirInvariants(t *testing.T) {
-	if *seedFlag != 0 {
-		t.Skip("replaying one schedule")
-	}
+	testkit.Only(t, *seedFlag == 0, "replaying one schedule")
 	play(t, seeds(t), func(seed uint64) Config { return Config{Seed: seed, Nodes: *nodesFlag} })
 }
 
 // TestFiftyNodesHoldTheirInvariants is the same with many nodes and long schedules.
 func TestFiftyNodesHoldTheirInvariants(t *testing.T) {
-	if *seedFlag != 0 {
-		t.Skip("replaying one schedule")
-	}
+	testkit.Only(t, *seedFlag == 0, "replaying one schedule")
 	play(t, max(2, seeds(t)/600), func(seed uint64) Config { return Config{Seed: seed, Nodes: 50, Steps: 3000} })
 }
 

@@ -89,6 +89,7 @@ func newOffice(t *testing.T) *office {
 // workspace and what belongs to one, on a real server, agent and engine, and is shown each time the command
 // that does the same. The content policy of the page holds for all of it: a breach would end the test.
 func TestWorkspaceInTheBrowser(t *testing.T) {
+	testkit.Needs(t, dockertest.Here, testkit.Chromium)
 	o := newOffice(t)
 	o.tune()
 	o.buildImage()

@@ -48,7 +48,7 @@ bundles: {web: {path: bundles/web}}
 // whole log sound.
 func TestVersionsMeet(t *testing.T) {
 	t.Parallel()
-	other, this := testkit.OtherVersion(t, "../.."), filepath.Join(t.TempDir(), "steady")
+	other, this := testkit.OtherVersion(t), filepath.Join(t.TempDir(), "steady")
 	testkit.Must(t, os.WriteFile(this, []byte("#!/bin/sh\nexec env "+actAsSteady+`=1 "`+testkit.Value(os.Executable())(t)+`" "$@"`+"\n"), 0o755))
 	y := newYard(t, other)
 	var last made

@@ -39,7 +39,7 @@ func killAtSync(t *testing.T, p *process, path string) {
 // injectSyncs has something happen with every sync below a path, in a process that runs.
 func injectSyncs(t *testing.T, p *process, path, what string) {
 	t.Helper()
-	testkit.Command(t, "strace", "apt-get install strace")
+	testkit.Needs(t, testkit.Strace)
 	cmd := exec.Command("strace", "-f", "-o", "/dev/null", "-P", path, "-e", "inject=fsync,fdatasync:"+what, "-p", fmt.Sprint(p.cmd.Process.Pid))
 	stderr := testkit.Value(cmd.StderrPipe())(t)
 	testkit.Must(t, cmd.Start())
@@ -88,6 +88,7 @@ func (p *process) mayEnd() {
 // one goes on where it was.
 func TestF9FailedDiskEndsTheProcess(t *testing.T) {
 	t.Parallel()
+	testkit.Needs(t, testkit.Strace)
 	this := testkit.Value(os.Executable())(t)
 	y := &yard{t: t, estate: newEstate(t), dir: t.TempDir(), listen: testkit.FreeAddr(t), serverOf: this, agentOf: this, agents: map[string]*process{}}
 	y.startServer()

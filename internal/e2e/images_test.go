@@ -49,6 +49,7 @@ const imageCompose = `services:
 // release was built; one that nobody locked is another in the second wave.
 func TestTagMovesBetweenWaves(t *testing.T) {
 	t.Parallel()
+	testkit.Needs(t, dockertest.Here, testkit.Registry)
 	d := dockertest.Engine(t)
 	hub := dockertest.Registry(t)
 	space := d.Namespace(t)

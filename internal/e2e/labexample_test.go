@@ -10,10 +10,8 @@ import (
 // TestExampleOfALab runs the example as a new user does, on an engine of its own, and reads what it shows.
 func TestExampleOfALab(t *testing.T) {
 	t.Parallel()
+	testkit.Needs(t, dockertest.Here, testkit.Docker, testkit.Curl)
 	engine := dockertest.Engine(t)
-	for name, install := range map[string]string{"docker": "docker-cli", "busybox": "busybox-static", "curl": "curl"} { // order-free: each by itself
-		testkit.Command(t, name, "apt-get install -y --no-install-recommends "+install)
-	}
 	said := runExample(t, []string{"DOCKER_HOST=unix://" + engine.Socket()}, "lab/run")
 	inOrder(t, said,
 		`exam/desk-2 +bench-2`, `Session lab is asked for`, `asked to grade: \{"course":7\}`, `(?m)^bench-2\.lab-exam-desk-2`,

@@ -223,6 +223,7 @@ var steps = []struct {
 // audit holds.
 func TestKilledInAPush(t *testing.T) {
 	t.Parallel()
+	testkit.Needs(t, testkit.Strace, testkit.ToxiproxyModule)
 	p, wire := newWiredPlant(t)
 	g := newGates(t)
 	n := p.node("edge", "file", g.options()...)

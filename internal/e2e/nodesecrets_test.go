@@ -185,6 +185,19 @@ func (c *canaries) plant(t *testing.T, where string) string {
 	return v
 }
 
+// of are the fields of a driver in which there are some, and the ways in which they came there.
+func (c *canaries) of(driver string) (fields, ways map[string]bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	fields, ways = map[string]bool{}, map[string]bool{}
+	for _, where := range c.all {
+		if at := strings.Fields(where); at[0] == driver {
+			fields[at[1]], ways[at[2]] = true, true
+		}
+	}
+	return fields, ways
+}
+
 // hiding is one device whose secrets are planted.
 type hiding struct {
 	*plant
@@ -277,6 +290,9 @@ func (h *hiding) run() {
 	})
 	h.t.Log(h.object(h.kind(), h.name(broken)).Legs[0].Error)
 	h.look()
+	if fields, ways := h.c.of(h.driver); len(fields) != len(h.fields) || len(ways) < 7 {
+		h.t.Errorf("%s: secrets were planted in the fields %v in the ways %v: expected %v, and seven ways at least", h.driver, fields, ways, h.fields)
+	}
 }
 
 // look reads all that the API has to say now.
@@ -384,7 +400,7 @@ func TestS39NoSecretLeavesANode(t *testing.T) {
 			}
 		}
 	}
-	if len(c.all) < 64 || kept == 0 || !bytes.Contains(places["answers of the API"], []byte("hmac:")) {
+	if len(c.all) == 0 || kept == 0 || !bytes.Contains(places["answers of the API"], []byte("hmac:")) {
 		t.Errorf("%d secrets were planted, and %d are kept on nodes: nothing was searched for", len(c.all), kept)
 	}
 	t.Logf("%d bytes in %d places searched for %d secrets", searched, len(places), len(c.all))

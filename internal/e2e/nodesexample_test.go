@@ -38,9 +38,7 @@ func hundred(t *testing.T) int {
 // TestExampleOfNodes runs the example as a new user does, and reads what it shows.
 func TestExampleOfNodes(t *testing.T) {
 	t.Parallel()
-	for _, need := range []string{"janus", "caddy", "curl"} {
-		testkit.Command(t, need, "apt-get install -y --no-install-recommends "+need)
-	}
+	testkit.Needs(t, testkit.JanusGateway, testkit.CaddyServer, testkit.Curl)
 	said := runExample(t, []string{fmt.Sprintf("BASE_PORT=%d", hundred(t))}, "nodes/run", "--once")
 	inOrder(t, said,
 		`Node media is online`, `flow lobby is flow lobby now`, `(?m)^camera +pushed`, `(?m)^site +pushed`, `(?m)^studio +pushed`, `hello from the site`,

@@ -387,7 +387,7 @@ func TestVerifyRefusesOlderAndForeign(t *testing.T) {
 }
 
 func TestRefIsTheCommitOfACleanCheckout(t *testing.T) {
-	testkit.Command(t, "git", "apt-get install git")
+	testkit.Needs(t, testkit.Git)
 	dir := example(t, "quickstart")
 	src := load(t, dir)
 	byHash := build(t, src, BuildOptions{Now: t0}).Ref

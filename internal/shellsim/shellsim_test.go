@@ -73,9 +73,7 @@ func memory() string {
 
 // TestReplay plays the schedule given with -seed and prints all that happens.
 func TestReplay(t *testing.T) {
-	if *seedFlag == 0 {
-		t.Skip("give -seed N to replay a schedule")
-	}
+	testkit.Only(t, *seedFlag != 0, "give -seed N to replay a schedule")
 	sum := &total{drawn: map[string]int{}}
 	for _, v := range schedule(t, *seedFlag, sum, func(w *world) {
 		w.tracing = true
@@ -90,9 +88,7 @@ func TestReplay(t *testing.T) {
 
 // TestInvariants plays many schedules with the real server and agents.
 func TestInvariants(t *testing.T) {
-	if *seedFlag != 0 {
-		t.Skip("replaying one schedule")
-	}
+	testkit.Only(t, *seedFlag == 0, "replaying one schedule")
 	n, start := seeds(t), time.Now()
 	sum := &total{drawn: map[string]int{}}
 	t.Run("schedules", func(t *testing.T) {
@@ -112,9 +108,7 @@ func TestInvariants(t *testing.T) {
 // TestHunt plays schedules until one violates an invariant, and prints the seed before
 // and what it found after. Package mutant runs it with planted faults.
 func TestHunt(t *testing.T) {
-	if os.Getenv("STEADY_HUNT") == "" {
-		t.Skip("package mutant runs it")
-	}
+	testkit.Only(t, os.Getenv("STEADY_HUNT") != "", "package mutant runs it")
 	sum := &total{drawn: map[string]int{}}
 	for i := range seeds(t) {
 		seed := *firstFlag + uint64(i)

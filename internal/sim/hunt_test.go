@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 var (
@@ -18,9 +20,7 @@ var (
 // TestHunt plays schedules until one violates an invariant of a list, and prints the seed
 // before and what it found after. Package mutant runs it with planted faults.
 func TestHunt(t *testing.T) {
-	if os.Getenv("STEADY_HUNT") == "" {
-		t.Skip("package mutant runs it")
-	}
+	testkit.Only(t, os.Getenv("STEADY_HUNT") != "", "package mutant runs it")
 	for i := range seeds(t) {
 		cfg := played(*firstFlag + uint64(i))
 		if wanted("S25") || wanted("S26") {

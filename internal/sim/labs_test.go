@@ -7,6 +7,7 @@ import (
 
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/session"
+	"github.com/steadyfleet/steady/internal/testkit"
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
 
@@ -18,9 +19,7 @@ func withLabs(seed uint64) Config {
 // TestSessionsInTheWorld plays sessions, by the controller as it ships, together with rollouts, crashes,
 // partitions, restored logs and wrong clocks: S56 to S58 beside all other invariants.
 func TestSessionsInTheWorld(t *testing.T) {
-	if *seedFlag != 0 {
-		t.Skip("replaying one schedule")
-	}
+	testkit.Only(t, *seedFlag == 0, "replaying one schedule")
 	t.Parallel()
 	play(t, seeds(t), withLabs)
 }
@@ -29,9 +28,7 @@ func TestSessionsInTheWorld(t *testing.T) {
 // each within a minute.
 func TestSessionsForWeeks(t *testing.T) {
 	n, _ := strconv.Atoi(os.Getenv("STEADY_SESSION_WEEKS"))
-	if n == 0 {
-		t.Skip("set STEADY_SESSION_WEEKS: each takes half a minute")
-	}
+	testkit.Only(t, n != 0, "set STEADY_SESSION_WEEKS: each takes half a minute")
 	t.Parallel()
 	play(t, n, func(seed uint64) Config {
 		return Config{Seed: seed, Hosts: 50, Labs: 200, Faulty: 30 * clock.Day, Releases: 20, Trust: Never, Liars: Never, Model: Never}

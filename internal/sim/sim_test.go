@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 var (
@@ -82,9 +83,7 @@ func (c *Config) flags() (words string) {
 
 // TestReplay plays the schedule given with -seed and prints all that happens.
 func TestReplay(t *testing.T) {
-	if *seedFlag == 0 {
-		t.Skip("give -seed N to replay a schedule")
-	}
+	testkit.Only(t, *seedFlag != 0, "give -seed N to replay a schedule")
 	cfg := played(*seedFlag)
 	cfg.Trace = func(at clock.Instant, words string) { fmt.Printf("%s %s\n", at, words) }
 	r := Run(cfg)
@@ -97,9 +96,7 @@ func TestReplay(t *testing.T) {
 // event: S1 S2 S7 to S12 S14 S16 to S20 S22 to S27 S29 L1 and L3 among them; the
 // list is audit's.
 func TestInvariants(t *testing.T) {
-	if *seedFlag != 0 {
-		t.Skip("replaying one schedule")
-	}
+	testkit.Only(t, *seedFlag == 0, "replaying one schedule")
 	play(t, seeds(t), played)
 }
 

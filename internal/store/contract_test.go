@@ -71,7 +71,7 @@ func contract(t *testing.T, e engine) {
 		{"Closed", testClosed},
 		{"Cancelled", testCancelled},
 	} {
-		t.Run(c.name, func(t *testing.T) { c.run(t, &suite{T: t, e: e, name: c.name}) })
+		t.Run(c.name, func(t *testing.T) { t.Parallel(); c.run(t, &suite{T: t, e: e, name: c.name}) })
 	}
 }
 

@@ -94,7 +94,7 @@ func TestFile(t *testing.T) {
 }
 
 func TestFileOwner(t *testing.T) {
-	testkit.Root(t, "only root gives files away")
+	testkit.Needs(t, testkit.Root)
 	b := newBench(t)
 	r := b.declare("c", "new", 0o644)
 	r.Desired.File.Owner = "12:34"

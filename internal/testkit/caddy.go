@@ -27,7 +27,7 @@ type Caddy struct {
 // StartCaddy starts one without sites.
 func StartCaddy(t testing.TB) *Caddy {
 	t.Helper()
-	Command(t, "caddy", "apt-get install caddy")
+	Needs(t, CaddyServer)
 	at := "127.0.0.1:" + strconv.Itoa(Ports(t, "tcp", 1)[0])
 	c := &Caddy{t: t, Dir: t.TempDir(), URL: "http://" + at, Empty: fmt.Appendf(nil, `{"admin":{"listen":%q},"apps":{"http":{"servers":{}}}}`, at)}
 	c.Write(c.Empty)

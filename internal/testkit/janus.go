@@ -20,8 +20,7 @@ const (
 	// JanusStreaming is the file of mountpoints of one that has none.
 	JanusStreaming = "general: {\n\tadmin_key = \"" + JanusAdminKey + "\" # of the plugin\n}\n"
 
-	janusPlugin  = "janus.plugin.streaming"
-	installJanus = "apt-get install janus"
+	janusPlugin = "janus.plugin.streaming"
 )
 
 // Janus is a gateway with a folder and a port of its own.
@@ -35,17 +34,13 @@ type Janus struct {
 // StartJanus starts one without mountpoints.
 func StartJanus(t testing.TB) *Janus {
 	t.Helper()
-	Command(t, "janus", installJanus)
+	Needs(t, JanusGateway)
 	port := Ports(t, "tcp", 1)[0]
 	j := &Janus{t: t, Dir: t.TempDir(), URL: "http://127.0.0.1:" + strconv.Itoa(port) + "/janus"}
 	// Folders with the two modules that are needed: others take time, and ports.
-	for folder, name := range map[string]string{"plugins": "libjanus_streaming.so", "transports": "libjanus_http.so"} {
-		found, _ := filepath.Glob("/usr/lib/*/janus/" + folder + "/" + name)
-		if len(found) != 1 {
-			Missing(t, "Janus has no "+name+": "+installJanus)
-		}
+	for folder, path := range Value(janusModules())(t) {
 		Must(t, os.Mkdir(filepath.Join(j.Dir, folder), 0o755))
-		Must(t, os.Symlink(found[0], filepath.Join(j.Dir, folder, name)))
+		Must(t, os.Symlink(path, filepath.Join(j.Dir, folder, filepath.Base(path))))
 	}
 	j.Write("janus.jcfg", fmt.Sprintf("general: {\n configs_folder = %q\n plugins_folder = %q\n transports_folder = %q\n events_folder = \"/nonexistent\"\n loggers_folder = \"/nonexistent\"\n debug_level = 3\n api_secret = %q\n}\n",
 		j.Dir, filepath.Join(j.Dir, "plugins"), filepath.Join(j.Dir, "transports"), JanusAPISecret))

@@ -31,8 +31,7 @@ type Kea struct {
 // StartKea starts one that has nothing but what belongs to the machine.
 func StartKea(t testing.TB) *Kea {
 	t.Helper()
-	Command(t, "kea-dhcp4", "apt-get install kea-dhcp4-server")
-	Command(t, "kea-ctrl-agent", "apt-get install kea-ctrl-agent")
+	Needs(t, KeaServer)
 	k := &Kea{t: t, account: Unprivileged(t)}
 	address := FreeAddr(t)
 	k.socket, k.URL = filepath.Join(k.account.Dir, "s"), "http://"+address
@@ -55,11 +54,7 @@ func StartKea(t testing.TB) *Kea {
 
 func (k *Kea) run(name string, args ...string) *Process {
 	k.t.Helper()
-	path := "/usr/sbin/" + name
-	if _, err := os.Stat(path); err != nil {
-		path = name
-	}
-	cmd := k.account.Command(path, args...)
+	cmd := k.account.Command(Find(name), args...)
 	cmd.Env = append(cmd.Env, "KEA_LOCKFILE_DIR="+k.account.Dir, "KEA_PIDFILE_DIR="+k.account.Dir)
 	return Start(k.t, cmd)
 }

@@ -15,8 +15,7 @@ import (
 )
 
 const (
-	installNetconf = "apt-get install netconfd openssh-server (services of theirs need not run)"
-	netconfEmpty   = `<config xmlns="urn:ietf:params:xml:ns:netconf:base:1.0"/>`
+	netconfEmpty = `<config xmlns="urn:ietf:params:xml:ns:netconf:base:1.0"/>`
 	// NetconfNamespace is that of the module of flows, in the driver's testdata.
 	NetconfNamespace = "urn:steady:test:flows"
 )
@@ -36,11 +35,7 @@ type Netconf struct {
 // StartNetconf starts one without flows.
 func StartNetconf(t testing.TB, flags ...string) *Netconf {
 	t.Helper()
-	for _, name := range []string{"netconfd", "sshd"} {
-		if _, err := os.Stat("/usr/sbin/" + name); err != nil {
-			Missing(t, name+" is not installed: "+installNetconf)
-		}
-	}
+	Needs(t, NetconfServer)
 	w := &Netconf{t: t, Account: Unprivileged(t), Address: FreeAddr(t), flags: flags}
 	var host string
 	var err error
@@ -66,7 +61,7 @@ KbdInteractiveAuthentication no
 Subsystem netconf "/usr/sbin/netconf-subsystem --ncxserver-sockname=%[1]s@%[5]s"
 `, w.port, host, w.Account.Write(t, "host", string(hostKey), 0o600), w.Account.Write(t, "authorized", string(ssh.MarshalAuthorizedKey(user)), 0o644), w.socket), 0o644)
 	w.Start()
-	Start(t, w.Account.Command("/usr/sbin/sshd", "-D", "-e", "-f", config))
+	Start(t, w.Account.Command(Find("sshd"), "-D", "-e", "-f", config))
 	Eventually(t, "sshd listens", func() bool { return reachable("tcp", w.Address) })
 	return w
 }
@@ -85,7 +80,7 @@ func (w *Netconf) Start() {
 	_ = os.Remove(w.socket) // it does not start where one is left
 	args := append([]string{"--module=" + filepath.Join(w.Account.Dir, "steady-flows.yang"), "--startup=" + w.startup, "--ncxserver-sockname=" + w.socket,
 		"--port=" + w.port, "--superuser=" + w.Account.Name, "--access-control=off", "--indent=0", "--log-level=warn"}, w.flags...)
-	w.Process = Start(w.t, w.Account.Command("/usr/sbin/netconfd", args...))
+	w.Process = Start(w.t, w.Account.Command(Find("netconfd"), args...))
 	Eventually(w.t, "netconfd listens", func() bool { return reachable("unix", w.socket) })
 }
 

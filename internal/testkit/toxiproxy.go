@@ -14,6 +14,8 @@ import (
 	"testing"
 )
 
+const toxiproxyPackage = "github.com/Shopify/toxiproxy/v2/cmd/server"
+
 // toxiproxyModule is the module of the program, whose version its go.mod names.
 func toxiproxyModule() string {
 	_, file, _, _ := runtime.Caller(0)
@@ -24,11 +26,12 @@ func toxiproxyModule() string {
 // build cache has it then.
 func ToxiproxyProgram(t testing.TB) string {
 	t.Helper()
+	Needs(t, ToxiproxyModule)
 	program := filepath.Join(t.TempDir(), "toxiproxy")
-	cmd := exec.Command("go", "build", "-o", program, "github.com/Shopify/toxiproxy/v2/cmd/server")
+	cmd := exec.Command("go", "build", "-o", program, toxiproxyPackage)
 	cmd.Dir = toxiproxyModule()
 	if out, err := cmd.CombinedOutput(); err != nil {
-		Missing(t, fmt.Sprintf("Toxiproxy does not build: (cd %s && go mod download): %v\n%s", cmd.Dir, err, out))
+		t.Fatalf("build Toxiproxy in %s: %v\n%s", cmd.Dir, err, out)
 	}
 	return program
 }

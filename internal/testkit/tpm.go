@@ -15,7 +15,7 @@ import (
 // on with what it keeps.
 func TPM(t testing.TB) (name string, stop, start func()) {
 	t.Helper()
-	Command(t, "swtpm", "apt-get install swtpm")
+	Needs(t, Swtpm)
 	dir, err := os.MkdirTemp("", "tpm") // a socket's path has room for some 100 bytes
 	if err != nil {
 		t.Fatal(err)

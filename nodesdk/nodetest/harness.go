@@ -17,9 +17,11 @@ type Harness struct {
 	Examples []Example
 	// Single says that the device has one object, whose name is given: a document.
 	Single bool
-	// Many returns the config of the nth of 200 objects, for which no two may share a port.
+	// Many returns the config of the nth of so many objects as Edits says, for which no two may share a port.
 	// If it is nil, copies of the first example are used.
 	Many func(n int) json.RawMessage
+	// Edits is how many are made at once: 200 if it is 0. Each takes a slow device its time.
+	Edits int
 }
 
 // Example is an object, and another config that the device accepts in its place.

@@ -27,9 +27,9 @@ type rig struct {
 	stop   func()
 }
 
-func newRig(t *testing.T, h *Harness) *rig {
+func newRig(t *testing.T, h *Harness, d *Device) *rig {
 	t.Helper()
-	r := &rig{T: t, h: h, device: h.Start(t), dir: t.TempDir(), log: &logged{}}
+	r := &rig{T: t, h: h, device: d, dir: t.TempDir(), log: &logged{}}
 	var err error
 	if r.peer, err = NewPeer(); err != nil {
 		t.Fatal(err)

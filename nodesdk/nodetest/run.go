@@ -28,7 +28,7 @@ var cases = []testCase{
 	{"busy port", needs("its objects have no ports", func(d *Device) bool { return d.BusyPort != nil }), busyPort},
 	{"error after the change", nil, errorAfter},
 	{"partial apply with an error", needs("the device cannot be made to", func(d *Device) bool { return d.Partial != nil }), partial},
-	{"200 edits at once", needsMany, manyAtOnce},
+	{"many edits at once", needsMany, manyAtOnce},
 	{"unknown field", nil, unknownField},
 	{"secret in a snapshot", needsSecret, secrets},
 	{"undo of a deletion", nil, undo},
@@ -74,13 +74,14 @@ func Run(t *testing.T, h Harness) {
 	for _, c := range cases {
 		result := "failed"
 		t.Run(strings.ReplaceAll(c.name, " ", "-"), func(t *testing.T) {
+			d := h.Start(t)
 			if c.needs != nil {
-				if why := c.needs(&h, h.Start(t)); why != "" {
+				if why := c.needs(&h, d); why != "" {
 					result = "does not apply: " + why
 					return
 				}
 			}
-			c.run(newRig(t, &h))
+			c.run(newRig(t, &h, d))
 			if !t.Failed() {
 				result = "passed"
 			}

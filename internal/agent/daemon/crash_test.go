@@ -60,6 +60,7 @@ func (b *box) crash() {
 // TestF4ActivationSurvivesACutAnywhere kills an agent after every single commit
 // of an activation, and starts it again. S23, S24: one claim, one end.
 func TestF4ActivationSurvivesACutAnywhere(t *testing.T) {
+	t.Parallel()
 	two := newPack(t, "web", []file{{path: "a", content: "two"}, {path: "new/b", content: "b"}}, step("start", "up-2", "down-2"))
 	everyCut(t, two, nil, host.Converged, func(t *testing.T, b *box) {
 		b.want("a", "two")
@@ -73,6 +74,7 @@ func TestF4ActivationSurvivesACutAnywhere(t *testing.T) {
 
 // TestF4RevertSurvivesACutAnywhere does the same with an activation that fails.
 func TestF4RevertSurvivesACutAnywhere(t *testing.T) {
+	t.Parallel()
 	two := newPack(t, "web", []file{{path: "a", content: "two"}, {path: "blocked", content: "b"}}, step("start", "up-2", "down-2"))
 	block := func(b *box) {
 		testkit.Must(b.t, os.MkdirAll(filepath.Join(b.root, "blocked"), 0o755))

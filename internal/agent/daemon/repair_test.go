@@ -145,6 +145,7 @@ func TestS23RepairGrantOfAnotherRolloutIsDeclined(t *testing.T) {
 // TestF4RepairSurvivesACutAnywhere kills the agent after every commit of a repair
 // under its grant, and starts it again: the window lasts, and it ends once.
 func TestF4RepairSurvivesACutAnywhere(t *testing.T) {
+	t.Parallel()
 	for n := 1; ; n++ {
 		b := onChecked(t)
 		b.drift()

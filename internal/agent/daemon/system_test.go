@@ -26,7 +26,7 @@ type nixStore struct {
 }
 
 func newNixStore(t *testing.T) *nixStore {
-	testkit.Nix(t)
+	testkit.Needs(t, testkit.Nix)
 	s := &nixStore{t, testkit.Value(filepath.EvalSymlinks(t.TempDir()))(t)}
 	for _, name := range []string{"home", "store", "var", "log", "conf"} {
 		testkit.Must(t, os.Mkdir(filepath.Join(s.dir, name), 0o755))

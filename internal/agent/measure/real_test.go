@@ -126,20 +126,63 @@ func TestHangingFileSystemIsNotWaitedFor(t *testing.T) {
 	}
 }
 
+var versionOne = []string{"cpuacct", "memory", "pids", "blkio"}
+
+// What the kernel has to let a test make.
+var (
+	groups1 = testkit.Component{Name: "control groups of version 1", Probe: func() error {
+		for _, ctl := range versionOne {
+			if err := makes("/sys/fs/cgroup/" + ctl); err != nil {
+				return fmt.Errorf("%w: boot with systemd.unified_cgroup_hierarchy=0, and run the tests as root", err)
+			}
+		}
+		return nil
+	}}
+	groups2 = testkit.Component{Name: "control groups of version 2", Probe: func() error {
+		if err := makes(unified()); err != nil {
+			return fmt.Errorf("%w: mount -t cgroup2 none /sys/fs/cgroup/unified, and run the tests as root", err)
+		}
+		return nil
+	}}
+	networks = testkit.Component{Name: "network namespaces", Probe: func() error {
+		cmd := exec.Command("/bin/sh", "-c", ":")
+		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
+		if err := cmd.Run(); err != nil {
+			return fmt.Errorf("%w: run the tests as root with CAP_SYS_ADMIN", err)
+		}
+		return nil
+	}}
+)
+
+// makes reports why there can be no new folder in one.
+func makes(dir string) error {
+	made, err := os.MkdirTemp(dir, "steady-metrics-")
+	if err != nil {
+		return err
+	}
+	return os.Remove(made)
+}
+
+// unified is where control groups of version 2 are mounted.
+func unified() string {
+	b, _ := os.ReadFile("/proc/self/mountinfo")
+	for line := range strings.Lines(string(b)) {
+		if before, after, _ := strings.Cut(line, " - "); strings.HasPrefix(after, "cgroup2 ") {
+			return strings.Fields(before)[4]
+		}
+	}
+	return "/sys/fs/cgroup/unified"
+}
+
 // group makes control groups of version 1 for a container, as the engine does.
 func group(t testing.TB, id string) (dirs map[string]string) {
 	t.Helper()
-	testkit.Root(t, "control groups are made")
+	testkit.Needs(t, groups1)
 	dirs = map[string]string{}
-	for _, ctl := range []string{"cpuacct", "memory", "pids", "blkio"} {
-		parent, err := os.MkdirTemp("/sys/fs/cgroup/"+ctl, "steady-metrics-")
+	for _, ctl := range versionOne {
+		parent := testkit.Value(os.MkdirTemp("/sys/fs/cgroup/"+ctl, "steady-metrics-"))(t)
 		dir := parent + "/" + id
-		if err == nil {
-			err = os.Mkdir(dir, 0o755)
-		}
-		if err != nil {
-			testkit.Missing(t, "control groups of version 1 cannot be made ("+err.Error()+"): boot with systemd.unified_cgroup_hierarchy=0, as root")
-		}
+		testkit.Must(t, os.Mkdir(dir, 0o755))
 		dirs[ctl] = dir
 		t.Cleanup(func() {
 			if err := errors.Join(os.Remove(dir), os.Remove(parent)); err != nil {
@@ -158,9 +201,7 @@ func child(t testing.TB, dirs map[string]string) (pid int, command func(string))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL}
 	in := testkit.Value(cmd.StdinPipe())(t)
 	out := testkit.Value(cmd.StdoutPipe())(t)
-	if err := cmd.Start(); err != nil {
-		testkit.Missing(t, "no process with a network of its own can be started ("+err.Error()+"): run the tests as root with CAP_SYS_ADMIN")
-	}
+	testkit.Must(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = in.Close()
 		_ = cmd.Wait()
@@ -178,6 +219,7 @@ func child(t testing.TB, dirs map[string]string) (pid int, command func(string))
 }
 
 func TestRealWorkspace(t *testing.T) {
+	testkit.Needs(t, groups1, networks)
 	id := strings.Repeat("5a", 32)
 	dirs := group(t, id)
 	const limit = 64 << 20
@@ -222,22 +264,9 @@ func TestRealWorkspace(t *testing.T) {
 // The control group of version 2 is real where the kernel has it mounted beside
 // version 1, with cpu.stat alone; its /proc is made up, or version 1 would count.
 func TestRealVersion2(t *testing.T) {
-	id := strings.Repeat("6b", 32)
-	var mount string
-	b := testkit.Value(os.ReadFile("/proc/self/mountinfo"))(t)
-	for line := range strings.Lines(string(b)) {
-		if before, after, _ := strings.Cut(line, " - "); strings.HasPrefix(after, "cgroup2 ") {
-			mount = strings.Fields(before)[4]
-		}
-	}
-	testkit.Root(t, "a control group is made")
-	if mount == "" {
-		testkit.Missing(t, "no control group of version 2 is mounted: mount -t cgroup2 none /sys/fs/cgroup/unified, as root")
-	}
-	dir, err := os.MkdirTemp(mount, "steady-metrics-*-"+id+".scope")
-	if err != nil {
-		testkit.Missing(t, "no control group of version 2 can be made: mount -t cgroup2 none /sys/fs/cgroup/unified, as root")
-	}
+	testkit.Needs(t, groups2, networks)
+	id, mount := strings.Repeat("6b", 32), unified()
+	dir := testkit.Value(os.MkdirTemp(mount, "steady-metrics-*-"+id+".scope"))(t)
 	t.Cleanup(func() {
 		if err := os.Remove(dir); err != nil {
 			t.Error(err)

@@ -348,9 +348,7 @@ func TestAddressesAreClosed(t *testing.T) {
 
 // A process of another user gets no socket, even where it can reach the holder.
 func TestStrangersGetNothing(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("another user's process needs root: sudo go test")
-	}
+	testkit.Needs(t, testkit.Root) // for a process of another user
 	dir := testkit.Value(os.MkdirTemp("", "s"))(t)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	s := here(t, options(dir, time.Minute, "127.0.0.1:0"))

@@ -33,7 +33,7 @@ func TestExampleUnitIsTheOneThatIsInstalled(t *testing.T) {
 
 // TestUnitIsTakenBySystemd has systemd itself read units, with flags that need quotes.
 func TestUnitIsTakenBySystemd(t *testing.T) {
-	testkit.Command(t, "systemd-analyze", "apt-get install systemd")
+	testkit.Needs(t, testkit.Systemd)
 	dir := t.TempDir()
 	l := layout{Root: dir, Program: "steady", Host: "web-1", Fleet: "acme", Args: []string{"--http", ":80", "--reboot-command", `/bin/sh -c "exit $CODE" 100%`}}
 	for _, f := range []string{l.Binary(), filepath.Join(dir, "sbin/x")} {

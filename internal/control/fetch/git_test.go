@@ -25,7 +25,7 @@ type upstream struct {
 
 func newUpstream(t testing.TB) *upstream {
 	t.Helper()
-	testkit.Command(t, "git", "apt-get install git")
+	testkit.Needs(t, testkit.Git)
 	u := &upstream{t: t, dir: t.TempDir()}
 	u.git("init", "--quiet", "--initial-branch=main", ".")
 	return u
@@ -223,7 +223,7 @@ func TestGitPackIsBounded(t *testing.T) {
 }
 
 func TestGitHangs(t *testing.T) {
-	testkit.Command(t, "git", "apt-get install git")
+	testkit.Needs(t, testkit.Git)
 	gate := make(chan struct{})
 	s := serve(t, waitFor(gate))
 	defer close(gate)
@@ -274,7 +274,7 @@ func FuzzReadTree(f *testing.F) {
 }
 
 func TestGitGetsNothingOfTheEnvironment(t *testing.T) {
-	testkit.Command(t, "git", "apt-get install git")
+	testkit.Needs(t, testkit.Git)
 	t.Setenv("GIT_SSH_COMMAND", "touch /nowhere")
 	t.Setenv("GIT_EXEC_PATH", "/nowhere")
 	t.Setenv("STEADY_TOKEN", "hush")

@@ -84,6 +84,7 @@ func TestSilentBuildEnds(t *testing.T) {
 }
 
 func TestPullWithCredentials(t *testing.T) {
+	testkit.Needs(t, dockertest.Here, testkit.Registry)
 	f := setup(t)
 	ctx := t.Context()
 	h := dockertest.Registry(t)

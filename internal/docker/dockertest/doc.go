@@ -12,6 +12,3 @@
 // the kernel ends every engine and container with it. There is no way to the
 // internet, so images come from busybox-static and from a registry of [Registry].
 package dockertest
-
-// Install is the command that installs what this package needs.
-const Install = "apt-get install -y docker.io busybox-static docker-registry apache2-utils iptables"

@@ -296,6 +296,7 @@ func TestUnknownNamesAreAnswered(t *testing.T) {
 }
 
 func TestRegistryKeepsWhatIsPushed(t *testing.T) {
+	testkit.Needs(t, dockertest.Here, testkit.Registry)
 	d := dockertest.Engine(t)
 	h := dockertest.Registry(t)
 	ref, digest := h.Push(t, d, d.Busybox(t), "busybox:1")

@@ -2,7 +2,6 @@ package dockertest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -67,22 +66,11 @@ func Private(t testing.TB) *Daemon {
 	return &Daemon{t: t, daemon: e}
 }
 
-// require leaves the test out when this machine cannot run an engine, and with
-// -short: engines take their time, many times as much under the race detector.
 func require(t testing.TB) {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("an engine takes its time; run without -short")
-	}
-	testkit.Root(t, "a container engine needs root")
-	for _, name := range []string{"dockerd", "containerd", "runc", "iptables", "busybox"} {
-		testkit.Command(t, name, Install)
-	}
+	testkit.Needs(t, Here)
 	if outside != nil {
-		if errors.Is(outside, errNotCalled) {
-			t.Fatal(outside)
-		}
-		testkit.Missing(t, outside.Error())
+		t.Fatal(outside)
 	}
 }
 

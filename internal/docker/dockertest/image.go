@@ -50,10 +50,7 @@ func importBusybox(api *client.Client) error {
 
 // busyboxTar is a root file system with busybox under all its names.
 func busyboxTar() (io.Reader, error) {
-	path, err := exec.LookPath("busybox")
-	if err != nil {
-		return nil, err
-	}
+	path := testkit.Find("busybox")
 	binary, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err

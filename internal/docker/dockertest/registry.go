@@ -34,9 +34,7 @@ type Hub struct {
 // Registry starts a registry for this test.
 func Registry(t testing.TB) *Hub {
 	t.Helper()
-	require(t)
-	testkit.Command(t, "docker-registry", Install)
-	testkit.Command(t, "htpasswd", Install)
+	testkit.Needs(t, Here, testkit.Registry)
 	dir := filepath.Join(base, "registry-"+strconv.Itoa(number()))
 	testkit.Must(t, os.MkdirAll(dir, 0o755))
 	h := &Hub{Addr: testkit.FreeAddr(t), User: "puller", Password: "p-" + filepath.Base(dir), LogFile: filepath.Join(dir, "log")}

@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 
 	"github.com/steadyfleet/steady/internal/sandbox"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 // base is the folder of engines and registries. It is in memory and exists
@@ -24,6 +24,18 @@ var world = sandbox.World{Env: "STEADY_DOCKERTEST", Prepare: prepare}
 // outside is why this process is not inside namespaces of its own.
 var outside = errNotCalled
 
+// Here is what a test needs that has an engine of this package: root, namespaces, and what engines are made of.
+var Here = func() testkit.Component {
+	c := testkit.Engine
+	c.Probe = func() error {
+		if errors.Is(outside, errNotCalled) {
+			return nil // a fault of the package, which ends the test
+		}
+		return outside
+	}
+	return c
+}()
+
 var errNotCalled = errors.New("call dockertest.Main from the TestMain of this package")
 
 // Main runs the tests inside and ends the process.
@@ -36,8 +48,8 @@ func Run(m interface{ Run() int }) int {
 		outside = nil
 		return m.Run()
 	}
-	if outside = possible(); outside != nil {
-		return m.Run() // Engine skips with what is needed
+	if outside = testkit.Engine.Missing(); outside != nil {
+		return m.Run() // Here is missing
 	}
 	code, err := world.Enter()
 	if err != nil {
@@ -48,11 +60,6 @@ func Run(m interface{ Run() int }) int {
 		sweepCgroups()
 	}
 	return code
-}
-
-func possible() error {
-	_, err := exec.LookPath("busybox")
-	return errors.Join(sandbox.Possible(), err)
 }
 
 // prepare lets the engines of one world work beside each other.

@@ -18,6 +18,7 @@ import (
 	"github.com/steadyfleet/steady/internal/docker/dockerapi"
 	"github.com/steadyfleet/steady/internal/docker/dockertest"
 	"github.com/steadyfleet/steady/internal/docker/image"
+	"github.com/steadyfleet/steady/internal/testkit"
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
 
@@ -93,6 +94,7 @@ func TestCollectLeavesWhatWasThereBefore(t *testing.T) {
 }
 
 func TestCollectKeepsBasesOfWhatIsDesired(t *testing.T) {
+	testkit.Needs(t, dockertest.Here, testkit.Registry)
 	l := begin(t)
 	hub := dockertest.Registry(t)
 	l.keys[hub.Addr] = hub.Auth()
@@ -112,6 +114,7 @@ func TestCollectKeepsBasesOfWhatIsDesired(t *testing.T) {
 }
 
 func TestCollectTakesWhatANewerPullLeft(t *testing.T) {
+	testkit.Needs(t, dockertest.Here, testkit.Registry)
 	l := begin(t)
 	hub := dockertest.Registry(t)
 	l.keys[hub.Addr] = hub.Auth()

@@ -313,6 +313,7 @@ func TestLostLedgerBuildsNothingAgain(t *testing.T) {
 }
 
 func TestPullWithCredentials(t *testing.T) {
+	testkit.Needs(t, dockertest.Here, testkit.Registry)
 	l := begin(t)
 	hub := dockertest.Registry(t)
 	l.make(l.owner.Title("seed")+":1", "pulled")
@@ -343,6 +344,7 @@ func TestPullWithCredentials(t *testing.T) {
 }
 
 func TestPullPolicies(t *testing.T) {
+	testkit.Needs(t, dockertest.Here, testkit.Registry)
 	l := begin(t)
 	hub := dockertest.Registry(t)
 	l.keys[hub.Addr] = hub.Auth()
@@ -373,6 +375,7 @@ func TestPullPolicies(t *testing.T) {
 }
 
 func TestPrivateBaseImage(t *testing.T) {
+	testkit.Needs(t, dockertest.Here, testkit.Registry)
 	l := begin(t)
 	hub := dockertest.Registry(t)
 	l.keys[hub.Addr] = hub.Auth()
@@ -401,6 +404,7 @@ func TestBuildWithHostsAndSharedMemory(t *testing.T) {
 // An image that is named by digest is that one, whatever its tag means in the
 // registry or on the engine, and goes by that name again.
 func TestPinnedImageIsNoOther(t *testing.T) {
+	testkit.Needs(t, dockertest.Here, testkit.Registry)
 	l := begin(t)
 	hub := dockertest.Registry(t)
 	l.keys[hub.Addr] = hub.Auth()
@@ -459,6 +463,7 @@ func TestStepsOfABuildHaveItsLimits(t *testing.T) {
 // A base image that the release names by digest is that one, wherever the
 // Dockerfile stands and whatever its tag means.
 func TestPinnedBaseImageIsNoOther(t *testing.T) {
+	testkit.Needs(t, dockertest.Here, testkit.Registry)
 	l := begin(t)
 	hub := dockertest.Registry(t)
 	l.keys[hub.Addr] = hub.Auth()

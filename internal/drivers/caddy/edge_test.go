@@ -66,6 +66,7 @@ func body(t *testing.T, port int) string {
 
 // TestETags: what moved between reading and applying is not overwritten, deleted or created again.
 func TestETags(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	d := s.driver()
 	p := testkit.Ports(t, "tcp", 2)
@@ -89,6 +90,7 @@ func TestETags(t *testing.T) {
 
 // TestFirstServer: what leads to the servers is made with the first one, and nothing else changes.
 func TestFirstServer(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	d := s.driver()
 	p := testkit.Ports(t, "tcp", 1)[0]
@@ -113,6 +115,7 @@ func TestFirstServer(t *testing.T) {
 // TestRefusals name the field, and leave what runs as it is; the dry run says the same, but
 // for ports that other programs have.
 func TestRefusals(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	d := s.driver()
 	p := testkit.Ports(t, "tcp", 2)
@@ -152,6 +155,7 @@ func TestRefusals(t *testing.T) {
 
 // TestNames: every name that Caddy can address is one, and others are listed.
 func TestNames(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	d := s.driver()
 	p := testkit.Ports(t, "tcp", 5)
@@ -185,6 +189,7 @@ func TestNames(t *testing.T) {
 // TestWatchedFile: Caddy loads the whole file when it is edited: what was made by the API since is
 // missing then, and what the file has besides is there.
 func TestWatchedFile(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	d := s.driver()
 	p := testkit.Ports(t, "tcp", 3)
@@ -198,6 +203,7 @@ func TestWatchedFile(t *testing.T) {
 
 // TestSecretsAreHidden: canaries in every place of a site where secrets are known to stand.
 func TestSecretsAreHidden(t *testing.T) {
+	t.Parallel()
 	d, err := New(Config{})
 	must(t, err)
 	const places = `{"listen":[":80"],"routes":[{"match":[{"header":{"X-Api-Key":["CANARY"]}}],"handle":[{"handler":"subroute","routes":[{"handle":[` +

@@ -21,8 +21,10 @@ func site(port int, body, token string) json.RawMessage {
 
 // TestConformance runs the suite on Debian's Caddy, one of its own for each case.
 func TestConformance(t *testing.T) {
+	t.Parallel()
 	p := testkit.Ports(t, "tcp", 206)
 	nodetest.Run(t, nodetest.Harness{
+		Edits: testkit.Edits(),
 		Start: device,
 		Examples: []nodetest.Example{
 			{Kind: "flow", ID: "shop", Config: site(p[0], "shop", "Bearer of-the-shop"), Edited: site(p[1], "the shop", "Bearer of-the-shop"), Secret: "routes/0/handle/0/request/set/Authorization/0"},

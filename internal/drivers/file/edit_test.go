@@ -50,6 +50,7 @@ func do(t *testing.T, d *Driver, id, config string) error {
 
 // TestEditsChangeNothingElse: the lines that an edit need not change are the same bytes.
 func TestEditsChangeNothingElse(t *testing.T) {
+	t.Parallel()
 	for _, f := range []struct {
 		name, text       string
 		edited, old      string // of a's port 1 to 7
@@ -98,6 +99,7 @@ func TestEditsChangeNothingElse(t *testing.T) {
 
 // TestLists: objects in a list are found by the member that names them.
 func TestLists(t *testing.T) {
+	t.Parallel()
 	for name, text := range map[string]string{
 		"f.json":  `{"l": [{"name": "a", "p": 1}, {"name": "b", "p": 2}], "x": 1}`,
 		"f.yaml":  "x: 1\nl:\n- name: a # n\n  p: 1\n\n# about b\n- name: b\n  p: 2\ny: 2\n",
@@ -124,6 +126,7 @@ func TestLists(t *testing.T) {
 
 // TestNeverEmptyByMistake: what is missing, half written or of another form is an error.
 func TestNeverEmptyByMistake(t *testing.T) {
+	t.Parallel()
 	for name, texts := range map[string][]string{
 		"f.json": {"", "\n", `{"flows":{"a":{`, `{"flows":null}`, `{"other":{}}`, `{"flows":{"a":1}}`, `{"flows":{"a":{},"a":{}}}`, `[]`, `{"flows":{}} x`},
 		"f.yaml": {"", "flows:\n", "flows: {a: {", "flows:\n  a: {}\n  a: {}\n", "flows: {a: {}}\n---\nx: 1\n", "other: 1\n", "flows: [1]\n"},
@@ -147,6 +150,7 @@ func TestNeverEmptyByMistake(t *testing.T) {
 
 // TestHandEditIsNeverOverwritten: an edit that comes while the candidate is validated.
 func TestHandEditIsNeverOverwritten(t *testing.T) {
+	t.Parallel()
 	d := driver(t, "f.json", jsonFile, Config{At: "flows"})
 	edited := strings.Replace(jsonFile, `"port": 1`, `"port": 99`, 1)
 	d.o.Validate = []string{"/bin/sh", "-c", "printf '%s' \"$1\" > \"$2\"", "sh", edited, d.o.Path}
@@ -161,6 +165,7 @@ func TestHandEditIsNeverOverwritten(t *testing.T) {
 // TestCommands: a candidate that is refused changes nothing, and one that cannot be loaded
 // is taken back.
 func TestCommands(t *testing.T) {
+	t.Parallel()
 	d := driver(t, "f.json", jsonFile, Config{At: "flows", Validate: []string{"/bin/sh", "-c", "grep -q 666 {} && echo port 666 is bad && exit 1; true"}})
 	var invalid *nodesdk.InvalidError
 	if err := do(t, d, "a", `{"port":666}`); !errors.As(err, &invalid) || !strings.Contains(err.Error(), "port 666 is bad") {

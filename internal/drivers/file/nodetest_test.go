@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/steadyfleet/steady/internal/testkit"
 	"github.com/steadyfleet/steady/nodesdk"
 	"github.com/steadyfleet/steady/nodesdk/nodetest"
 )
@@ -14,11 +15,14 @@ import (
 // TestConformance runs the suite on each format. The device is the file; a person edits it
 // with the same functions that the driver has, but without its care.
 func TestConformance(t *testing.T) {
+	t.Parallel()
 	for name, text := range map[string]string{
 		"f.json": "{\n  \"flows\": {},\n  \"version\": 1\n}\n", "f.yaml": "# of a device\nversion: 1\nflows: {}\n", "f.toml": "version = 1\n\n[flows]\n",
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			nodetest.Run(t, nodetest.Harness{
+				Edits: testkit.Edits(),
 				Start: func(t *testing.T) *nodetest.Device { return device(t, name, text) },
 				Examples: []nodetest.Example{
 					{Kind: "flow", ID: "camera-1", Config: json.RawMessage(`{"port":5001,"auth":{"user":"u","password":"p4ss-w0rd"},"tags":["a","b"]}`),

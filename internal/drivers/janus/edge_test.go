@@ -61,6 +61,7 @@ func must(t *testing.T, err error) {
 // TestFileAndMemoryDiffer: an edit in the file that Janus has not read is shown, and neither
 // it nor that of another mountpoint is overwritten by a change of something else.
 func TestFileAndMemoryDiffer(t *testing.T) {
+	t.Parallel()
 	g := start(t)
 	d := g.driver()
 	p := testkit.Ports(t, "udp", 3)
@@ -97,6 +98,7 @@ func TestFileAndMemoryDiffer(t *testing.T) {
 
 // TestAPIAlone: what a person makes or edits without permanent is lost by a restart, and says so.
 func TestAPIAlone(t *testing.T) {
+	t.Parallel()
 	g := start(t)
 	d := g.driver()
 	p := testkit.Ports(t, "udp", 2)
@@ -127,6 +129,7 @@ func TestAPIAlone(t *testing.T) {
 
 // TestSameName: Janus has several mountpoints of a name. Each is an object, and stays the same one.
 func TestSameName(t *testing.T) {
+	t.Parallel()
 	g := start(t)
 	d := g.driver()
 	p := testkit.Ports(t, "udp", 4)
@@ -168,6 +171,7 @@ func TestSameName(t *testing.T) {
 // TestNothingIsAcknowledgedThatIsNotKept: Janus 1.1.2 says that it made these, and made
 // something else, or would not have it after a restart.
 func TestNothingIsAcknowledgedThatIsNotKept(t *testing.T) {
+	t.Parallel()
 	g := start(t)
 	d := g.driver()
 	p := testkit.Ports(t, "udp", 2)
@@ -201,6 +205,7 @@ func TestNothingIsAcknowledgedThatIsNotKept(t *testing.T) {
 // TestBusyPortLeaksNothing: a mountpoint whose second port is busy is refused before Janus is
 // asked, which would keep the first one until it ends.
 func TestBusyPortLeaksNothing(t *testing.T) {
+	t.Parallel()
 	g := start(t)
 	d := g.driver()
 	free := testkit.Ports(t, "udp", 1)[0]
@@ -220,6 +225,7 @@ func TestBusyPortLeaksNothing(t *testing.T) {
 
 // TestProbe: a mountpoint is in effect when RTP packets arrive, and not because it is new.
 func TestProbe(t *testing.T) {
+	t.Parallel()
 	g := start(t)
 	d := g.driver()
 	port := testkit.Ports(t, "udp", 1)[0]
@@ -264,6 +270,7 @@ func TestProbe(t *testing.T) {
 
 // TestJudgeSilence: a stream that ended is not in effect.
 func TestJudgeSilence(t *testing.T) {
+	t.Parallel()
 	d, err := New(Config{})
 	must(t, err)
 	for _, step := range []struct {
@@ -280,6 +287,7 @@ func TestJudgeSilence(t *testing.T) {
 // TestOldForm: the file of Debian's package, with members such as audioport, is read as Janus
 // reads it.
 func TestOldForm(t *testing.T) {
+	t.Parallel()
 	g := start(t)
 	d := g.driver()
 	p := testkit.Ports(t, "udp", 2)
@@ -299,6 +307,7 @@ func TestOldForm(t *testing.T) {
 
 // TestOtherTypes: mountpoints of files, and of a camera that is not there.
 func TestOtherTypes(t *testing.T) {
+	t.Parallel()
 	g := start(t)
 	d := g.driver()
 	g.Write("a.alaw", "0123456789")
@@ -322,6 +331,7 @@ func TestOtherTypes(t *testing.T) {
 
 // TestJcfgIsNeverCutUnseen: what was cut anywhere in a mountpoint does not parse.
 func TestJcfgIsNeverCutUnseen(t *testing.T) {
+	t.Parallel()
 	const file = "a: {\n type = \"r\\\"t\\x70\" # c\n n = 0x10; l = (1, [true, 2.5], { x: \"y\" \"z\" })\n}\n"
 	got, err := parseJcfg([]byte(file))
 	want := map[string]any{"a": map[string]any{"type": "r\"tp", "n": json.Number("16"), "l": []any{json.Number("1"), []any{true, json.Number("2.5")}, map[string]any{"x": "yz"}}}}

@@ -13,11 +13,13 @@ import (
 
 // TestConformance runs the suite on Debian's Janus, one of its own for each case.
 func TestConformance(t *testing.T) {
+	t.Parallel()
 	p := testkit.Ports(t, "udp", 206)
 	audio := func(port int) string {
 		return fmt.Sprintf(`{"mid":"a","type":"audio","port":%d,"pt":111,"codec":"opus"}`, port)
 	}
 	nodetest.Run(t, nodetest.Harness{
+		Edits: testkit.Edits(),
 		Start: device,
 		Examples: []nodetest.Example{
 			{Kind: "flow", ID: "camera-1", Secret: "pin",

@@ -59,6 +59,7 @@ func (w *world) edit(config json.RawMessage) error {
 const subnet = `{"id":7,"subnet":"192.0.2.0/24","pools":[{"pool":"192.0.2.10 - 192.0.2.20"}],"reservations":[{"hw-address":"1a:1b:1c:1d:1e:1f","ip-address":"192.0.2.201"}]}`
 
 func TestConformance(t *testing.T) {
+	t.Parallel()
 	nodetest.Run(t, nodetest.Harness{
 		Start: func(t *testing.T) *nodetest.Device {
 			w := newWorld(t)
@@ -105,6 +106,7 @@ func document(config string, was *nodesdk.Item) nodesdk.Op {
 // TestProblemsHavePositions: Kea tells the column of its own spelling of the command, which is
 // the field's here.
 func TestProblemsHavePositions(t *testing.T) {
+	t.Parallel()
 	d := newWorld(t).open()
 	for config, field := range map[string]string{
 		`{"subnet4":[],"valid-lifetime":"x"}`:                                             "valid-lifetime",
@@ -133,6 +135,7 @@ func TestProblemsHavePositions(t *testing.T) {
 // TestUnreadFile: an edit that Kea has not read is not overwritten, in what the document has
 // and in what belongs to the machine.
 func TestUnreadFile(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	d := w.open()
 	testkit.Must(t, d.Apply(t.Context(), document(`{"valid-lifetime":60}`, nil)))
@@ -157,6 +160,7 @@ func TestUnreadFile(t *testing.T) {
 
 // TestNormal: what Kea adds to a configuration is no part of it.
 func TestNormal(t *testing.T) {
+	t.Parallel()
 	d := newWorld(t).open()
 	for _, text := range []string{
 		`{"valid-lifetime":3600,"subnet4":[` + subnet + `]}`, `{"subnet4":[{"id":1,"subnet":"10.0.0.0/8","valid-lifetime":60,"t1-percent":0.4}],"t1-percent":0.4}`,

@@ -21,8 +21,9 @@ import (
 
 // TestConformance needs the real program, which is in no registry that CI uses.
 func TestConformance(t *testing.T) {
-	testkit.Unavailable(t, "mediamtx", "the driver mediamtx against MediaMTX itself")
+	testkit.Needs(t, testkit.MediaMTX)
 	nodetest.Run(t, nodetest.Harness{
+		Edits: testkit.Edits(),
 		Start: device,
 		Examples: []nodetest.Example{
 			{Kind: "flow", ID: "hall/camera-1", Secret: "srtReadPassphrase",

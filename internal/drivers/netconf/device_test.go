@@ -37,6 +37,7 @@ func read(t *testing.T, d *Driver, id string) *nodesdk.Item {
 // TestDeviceTakesBackByItself: a change that is not confirmed is gone when its time has
 // passed; one that the next session confirms stays.
 func TestDeviceTakesBackByItself(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	d := w.open(nil)
 	s := testkit.Value(d.login.dial(t.Context()))(t)
@@ -72,6 +73,7 @@ func TestDeviceTakesBackByItself(t *testing.T) {
 // TestCandidateOfSomebodyElse: edits that wait in the candidate are neither committed nor
 // discarded, and the change is tried again later.
 func TestCandidateOfSomebodyElse(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	d, other := w.open(nil), w.open(nil)
 	s := testkit.Value(other.session(t.Context()))(t)
@@ -91,6 +93,7 @@ func TestCandidateOfSomebodyElse(t *testing.T) {
 
 // TestRefusalsNameTheField, and a refused object leaves nothing in the candidate.
 func TestRefusalsNameTheField(t *testing.T) {
+	t.Parallel()
 	d := newWorld(t).open(nil)
 	testkit.Must(t, d.Apply(t.Context(), op("a", `{"port":1}`, nil)))
 	for config, field := range map[string]string{`{"port":70000}`: "port", `{"colour":"red"}`: "colour", `{"enabled":"perhaps"}`: "enabled", `{"output":[{"id":"1"}]}`: "output/to", `{"port":1}`: ""} {
@@ -111,6 +114,7 @@ func TestRefusalsNameTheField(t *testing.T) {
 
 // TestOtherDevices: NETCONF 1.0, and a device whose running configuration is edited.
 func TestOtherDevices(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		flags  []string
 		only10 bool
@@ -137,6 +141,7 @@ func TestOtherDevices(t *testing.T) {
 }
 
 func TestDocument(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	d := w.open(map[string]string{"path": "/gateway", "key": "", "types": "", "lists": ""})
 	if s := testkit.Value(d.Snapshot(t.Context()))(t); !s.Complete || len(s.Items) != 0 {
@@ -156,6 +161,7 @@ func TestDocument(t *testing.T) {
 
 // TestWatch: a commit of somebody else is told at once.
 func TestWatch(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	d, other := w.open(nil), w.open(nil)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -169,6 +175,7 @@ func TestWatch(t *testing.T) {
 }
 
 func TestPinnedKey(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	d := w.open(map[string]string{"host-key": "SHA256:AAAA"})
 	if _, err := d.Snapshot(t.Context()); err == nil || !strings.Contains(err.Error(), w.Fingerprint) {
@@ -177,6 +184,7 @@ func TestPinnedKey(t *testing.T) {
 }
 
 func TestOptions(t *testing.T) {
+	t.Parallel()
 	key := t.TempDir() + "/password"
 	testkit.Must(t, os.WriteFile(key, []byte("x\n"), 0o600))
 	good := map[string]string{"address": "router", "user": "u", "host-key": "SHA256:x", "password-file": key, "path": "/a/b", "namespace": "urn:a", "key": "k"}
@@ -199,6 +207,7 @@ func TestOptions(t *testing.T) {
 
 // TestFraming: what was written is read, in whatever pieces.
 func TestFraming(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		f := &frames{chunked: rapid.Bool().Draw(t, "chunked")}
 		var wire bytes.Buffer
@@ -228,6 +237,7 @@ func TestFraming(t *testing.T) {
 
 // TestXMLIsLossless: data that went through XML are as Normalize has them.
 func TestXMLIsLossless(t *testing.T) {
+	t.Parallel()
 	f := form{types: map[string]string{"n": typeNumber, "l/*/b": typeBoolean, "e": typeEmpty, "i": typeIdentity}, lists: map[string]string{"l": "k", "tags": ""}}
 	name := xml.Name{Space: "urn:a", Local: "o"}
 	for _, text := range []string{

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -32,15 +33,16 @@ func openAt(t *testing.T, addr string) (*Driver, []nodesdk.Collection) {
 }
 
 func TestConformance(t *testing.T) {
+	t.Parallel()
 	program := testkit.ToxiproxyProgram(t)
 	edited := testkit.FreeAddr(t)
-	_, port, err := net.SplitHostPort(testkit.FreeAddr(t))
-	testkit.Must(t, err)
+	port := strconv.Itoa(testkit.Ports(t, "tcp", 1)[0]) // of localhost, where others have theirs chosen
 	var many []string
-	for range 200 {
+	for range testkit.Edits() {
 		many = append(many, testkit.FreeAddr(t))
 	}
 	nodetest.Run(t, nodetest.Harness{
+		Edits: testkit.Edits(),
 		Start: func(t *testing.T) *nodetest.Device { return device(t, program, edited) },
 		Examples: []nodetest.Example{
 			{Kind: "tunnel", ID: "feed.ingress", Config: leg("localhost:"+port, "localhost:9"), Edited: leg(edited, "localhost:9")},
@@ -117,6 +119,7 @@ func config(t *testing.T, it *nodesdk.Item) (c proxy) {
 // TestRefusals: what Toxiproxy would drop, or find with the first connection, is refused,
 // and nothing is made.
 func TestRefusals(t *testing.T) {
+	t.Parallel()
 	d, _ := open(t, testkit.StartToxiproxy(t, testkit.ToxiproxyProgram(t)))
 	for name, c := range map[string]struct{ id, config, field string }{
 		"unknown field":    {"a", `{"listen":"127.0.0.1:0","upstream":"a:1","colour":"red"}`, "colour"},
@@ -142,6 +145,7 @@ func TestRefusals(t *testing.T) {
 // TestPorts: a port of the device's choice stays the same, and a busy one leaves the proxy as
 // it was.
 func TestPorts(t *testing.T) {
+	t.Parallel()
 	d, _ := open(t, testkit.StartToxiproxy(t, testkit.ToxiproxyProgram(t)))
 	testkit.Must(t, apply(t, d, "a", nil, leg("localhost:0", "127.0.0.1:9")))
 	first := only(t, d)
@@ -163,6 +167,7 @@ func TestPorts(t *testing.T) {
 
 // TestProbe: what does not listen is not in effect, and injected faults are named.
 func TestProbe(t *testing.T) {
+	t.Parallel()
 	x := testkit.StartToxiproxy(t, testkit.ToxiproxyProgram(t))
 	d, _ := open(t, x)
 	w := x.Wire("a", "127.0.0.1:9")
@@ -182,6 +187,7 @@ func TestProbe(t *testing.T) {
 
 // TestChain: bytes pass three processes only when each has its leg.
 func TestChain(t *testing.T) {
+	t.Parallel()
 	program := testkit.ToxiproxyProgram(t)
 	served := serve(t, "bytes")
 	legs := []struct{ name, listen, upstream string }{{"egress", testkit.FreeAddr(t), served}, {"relay", testkit.FreeAddr(t), ""}, {"ingress", testkit.FreeAddr(t), ""}}

@@ -228,7 +228,7 @@ func TestS33Kill(t *testing.T) {
 // strace runs a writer whose system calls fail as said, to its end.
 func strace(t *testing.T, dir string, inject string) (int, *acks) {
 	t.Helper()
-	testkit.Command(t, "strace", "apt-get install strace")
+	testkit.Needs(t, testkit.Strace)
 	calls, _, _ := strings.Cut(inject, ":")
 	cmd, out := writer(t, dir, 200, "strace", "-f", "--seccomp-bpf", "-qq", "-o", "/dev/null", "-e", "trace="+calls, "-e", "inject="+inject)
 	a := &acks{hashes: map[uint64]string{}}
@@ -247,6 +247,7 @@ func strace(t *testing.T, dir string, inject string) (int, *acks) {
 // the store opens fails the open, unless it is SQLite's own sync of the
 // directory, which ours precedes.
 func TestF9Sync(t *testing.T) {
+	testkit.Needs(t, testkit.Strace)
 	whens := []int{2, 9, 14, 23, 40, 61}
 	if testing.Short() {
 		whens = whens[2:4]
@@ -271,6 +272,7 @@ func TestF9Sync(t *testing.T) {
 
 // TestF8Quota: an exhausted quota is a full store and not a broken one.
 func TestF8Quota(t *testing.T) {
+	testkit.Needs(t, testkit.Strace)
 	dir := t.TempDir()
 	code, a := strace(t, dir, "pwrite64:error=EDQUOT:when=400+")
 	if code != exitFull {

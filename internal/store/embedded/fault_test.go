@@ -82,10 +82,9 @@ func TestF8MaxBytes(t *testing.T) {
 // TestF8Disk: a real full disk, for log, blobs and snapshots; with room again
 // the same handle goes on.
 func TestF8Disk(t *testing.T) {
+	testkit.Needs(t, testkit.Tmpfs)
 	dir := t.TempDir()
-	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=8m"); err != nil {
-		testkit.Missing(t, "mount tmpfs: "+err.Error()+"; run as root")
-	}
+	testkit.Must(t, unix.Mount("tmpfs", dir, "tmpfs", 0, "size=8m"))
 	t.Cleanup(func() {
 		if err := unix.Unmount(dir, 0); err != nil {
 			t.Error(err)

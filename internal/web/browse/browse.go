@@ -86,7 +86,7 @@ type Page struct {
 // content policy, or opened a dialog of the browser.
 func Open(t testing.TB) *Page {
 	t.Helper()
-	testkit.Command(t, "chromium", "apt-get install chromium")
+	testkit.Needs(t, testkit.Chromium)
 	p := &Page{t: t}
 	p.Part = Part{p: p}
 	ctx, stop := chromedp.NewContext(testkit.Value(started())(t), chromedp.WithNewBrowserContext(), chromedp.WithListener(p.hear))
