@@ -19,13 +19,13 @@ type rolloutPath struct {
 	Members string `query:"members" enum:"all,none" default:"all" doc:"Whether its hosts are listed; host-list cuts and sorts them"`
 }
 
-func rolloutRow(s *plan.State, r *rollout.Rollout, now clock.Instant) operator.Rollout {
+func rolloutRow(s *plan.State, r *rollout.Rollout, q *plan.Explainer, now clock.Instant) operator.Rollout {
 	row := operator.Rollout{Name: r.Name, Channel: r.Channel, Ref: r.Ref, Manifest: r.Manifest, Phase: string(r.Phase),
 		Status: plan.Status(r), Reason: r.Reason, OpenedAt: r.OpenedAt, EndedAt: r.EndedAt}
 	if b := plan.FirstBlock(s, r, now); b != nil {
 		row.Blocked = b.Message
 	}
-	row.Step = plan.NextStep(s, r, now)
+	row.Step = q.Step(r)
 	return row
 }
 
@@ -56,12 +56,13 @@ func (h *Handler) rollouts(ctx context.Context, in *rolloutsIn) ([]operator.Roll
 		return out, err
 	}
 	err = c.View(ctx, func(s *plan.State) {
-		for _, w := range c.Explain(s).Queued() {
+		q := c.Explain(s)
+		for _, w := range q.Queued() {
 			out = append(out, queuedRow(w))
 		}
 		for _, d := range slices.Backward(s.Order) {
 			if r := s.Rollouts[d]; r != nil {
-				out = append(out, rolloutRow(s, r, c.Now()))
+				out = append(out, rolloutRow(s, r, q, c.Now()))
 			}
 		}
 		for i := len(s.Pruned) - 1; i >= 0 && in.All; i-- {
@@ -95,9 +96,10 @@ func (h *Handler) rollout(ctx context.Context, in *rolloutPath) (operator.Rollou
 			}
 			return
 		}
+		q := c.Explain(s)
 		found = true
-		out.Rollout, out.Gates = rolloutRow(s, r, c.Now()), plan.WaveGates(s, r, c.Now())
-		out.WaveBlocks, out.Next = plan.Blocks(out.Gates), c.Explain(s).Upcoming(r, maxUpcoming)
+		out.Rollout, out.Gates = rolloutRow(s, r, q, c.Now()), plan.WaveGates(s, r, c.Now())
+		out.WaveBlocks, out.Next = plan.Blocks(out.Gates), q.Upcoming(r, maxUpcoming)
 		if r.Plan == nil {
 			return
 		}

@@ -70,6 +70,9 @@ func (a verbs) showRollout(r operator.RolloutDetail) error {
 		a.showGates([]plan.Gate{{Gate: b.Code, Block: b}}, true)
 		a.Printf("    waits for %s; cleared by %s\n", b.WaitsFor, b.ClearedBy)
 	}
+	if r.Step != nil {
+		a.PrintFolded("  next: %s\n", r.Step.Message)
+	}
 	if len(r.Next) > 0 {
 		var names []string
 		for _, next := range r.Next {

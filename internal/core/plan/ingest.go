@@ -426,6 +426,8 @@ type Answer struct {
 	// Block is the first gate that blocks.
 	Block *gate.Block `json:"block,omitempty"`
 	Gates []Gate      `json:"gates"`
+	// Turn is when the host's grant comes, of one that waits for it.
+	Turn *Turn `json:"turn,omitempty"`
 	// Pending names a newer rollout of the channel that is not open yet, and
 	// PendingBlock what it waits for.
 	Pending      string      `json:"pending,omitempty"`
