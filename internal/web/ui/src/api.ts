@@ -34,6 +34,7 @@ export interface Answer {
   rollout: string;
   status: string;
   target: string;
+  turn?: Turn;
   wave: string;
   waveBlocks?: Block[] | null;
 }
@@ -254,6 +255,13 @@ export interface ErrorModel {
   status?: number;
   title?: string;
   type?: string;
+}
+
+export interface Estimate {
+  earliest: number;
+  hangs?: string;
+  latest?: number;
+  likely?: number;
 }
 
 export interface Event {
@@ -1519,7 +1527,9 @@ export interface Status {
 
 export interface Step {
   block?: Block;
-  earliest?: number;
+  comes: Estimate;
+  ends: Estimate;
+  message: string;
   wave?: string;
 }
 
@@ -1553,9 +1563,18 @@ export interface Topics {
   topics: string[] | null;
 }
 
+export interface Turn {
+  earliest: number;
+  hangs?: string;
+  latest?: number;
+  likely?: number;
+  message: string;
+}
+
 export interface Upcoming {
   block?: Block;
   host: string;
+  turn?: Turn;
   wave: string;
 }
 

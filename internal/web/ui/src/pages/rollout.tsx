@@ -31,6 +31,7 @@ function Detail({ r }: { r: RolloutDetail }) {
         <Status kind="rollouts" word={r.status} /> {r.reason && <span>{r.reason}</span>}{" "}
         {r.endedAt ? <>Ended <Time at={r.endedAt} />.</> : r.openedAt ? <>Opened <Time at={r.openedAt} />.</> : <>Queued <Time at={r.queuedAt} />.</>}
       </p>
+      {r.step && <p>Next: {r.step.message}.</p>}
       <Verbs r={r} />
       {(r.gates ?? []).length > 0
         ? <Section title="Why not further yet"><Ladder label="Gates before the next wave" gates={r.gates!} /></Section>
@@ -47,7 +48,7 @@ function Detail({ r }: { r: RolloutDetail }) {
       )}
       {(r.next ?? []).length > 0 && (
         <Section title="Next in line">
-          <ol class="next">{r.next!.map((m) => <li key={m.host}><a href={`/hosts/${m.host}`}>{m.host}</a> <span class="dim">{m.wave}{m.block ? `: ${m.block.message}` : ""}</span></li>)}</ol>
+          <ol class="next">{r.next!.map((m) => <li key={m.host}><a href={`/hosts/${m.host}`}>{m.host}</a> <span class="dim">{m.wave}{m.block ? `: ${m.block.message}` : ""}{m.turn ? `; ${m.turn.message}` : ""}</span></li>)}</ol>
         </Section>
       )}
       <Section title="Hosts">

@@ -60,6 +60,7 @@ export function WhyHost({ answer }: { answer: Answer }) {
   return (
     <>
       <p class="why">{answer.message}</p>
+      {answer.turn && <p>{answer.turn.message[0]!.toUpperCase() + answer.turn.message.slice(1)}.</p>}
       {(answer.gates ?? []).length > 0 && <Ladder label="Gates before the next grant" gates={answer.gates!} />}
       {(answer.pendingGates ?? []).length > 0 && <><h3>Then, {answer.pending}</h3><Ladder label={`Gates of ${answer.pending}`} gates={answer.pendingGates!} /></>}
       {(answer.waveBlocks ?? []).length > 0 && <><h3>Its wave {answer.wave} waits for</h3>{answer.waveBlocks!.map((b) => <Why key={b.code + b.message} block={b} />)}</>}
