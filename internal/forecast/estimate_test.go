@@ -176,7 +176,7 @@ func TestEstimatesDoNotSlip(t *testing.T) {
 		f, a := anyFleet(t, seed), Default(1)
 		steady := seed%2 == 0
 		if steady {
-			a.Prepare, a.Activation = always(rollout.UsualPace.Prepare), always(rollout.UsualPace.Activate)
+			a.Prepare, a.Activation = always(rollout.TypicalPace.Prepare), always(rollout.TypicalPace.Activate)
 		}
 		_, list, _, _ := followed(t, f, &Drawn{Assumptions: a, Seed: seed, Tags: f.Tags})
 		for i := 1; i < len(list); i++ {

@@ -99,6 +99,7 @@ func (h *Handler) rollout(ctx context.Context, in *rolloutPath) (operator.Rollou
 		q := c.Explain(s)
 		found = true
 		out.Rollout, out.Gates = rolloutRow(s, r, q, c.Now()), plan.WaveGates(s, r, c.Now())
+		out.Verbs = plan.VerbsOf(s, r, c.Now())
 		out.WaveBlocks, out.Next = plan.Blocks(out.Gates), q.Upcoming(r, maxUpcoming)
 		if r.Plan == nil {
 			return

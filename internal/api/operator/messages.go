@@ -243,6 +243,8 @@ type RolloutDetail struct {
 	// Gates are all that could keep it, and Next the first hosts in line for a grant.
 	Gates []plan.Gate     `json:"gates,omitempty"`
 	Next  []plan.Upcoming `json:"next,omitempty"`
+	// Verbs say what can be decided about it now, and why the rest cannot.
+	Verbs []plan.VerbState `json:"verbs,omitempty"`
 	// Budgets are those that bound how many of its hosts change at a time, with the slots that
 	// any rollout uses of them.
 	Budgets []Budget `json:"budgets,omitempty"`

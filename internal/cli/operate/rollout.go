@@ -80,6 +80,9 @@ func (a verbs) showRollout(r operator.RolloutDetail) error {
 		}
 		a.PrintFolded("  next in line: %s\n", strings.Join(names, ", "))
 	}
+	if verbs := possible(r.Verbs); verbs != "" {
+		a.PrintFolded("  verbs: steady rollout %s %s\n", verbs, r.Name)
+	}
 	if len(r.Waves) > 0 {
 		var rows [][]string
 		for _, w := range r.Waves {
@@ -114,6 +117,17 @@ func (a verbs) showRollout(r operator.RolloutDetail) error {
 		a.Printf("%d more hosts are only counted above; -o json lists them all\n", left)
 	}
 	return nil
+}
+
+// possible names the verbs that can be carried out.
+func possible(verbs []plan.VerbState) string {
+	var names []string
+	for _, v := range verbs {
+		if v.Possible {
+			names = append(names, string(v.Verb))
+		}
+	}
+	return prose.Either(names)
 }
 
 const maxMembers = 50

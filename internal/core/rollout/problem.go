@@ -35,9 +35,9 @@ const (
 	MostActivate  = 2 * clock.Minute
 )
 
-// UsualPace and SlowPace are that pace in the middle and at its worst.
+// TypicalPace and SlowPace are that pace in the middle and at its worst.
 var (
-	UsualPace = Pace{(LeastPrepare + MostPrepare) / 2, (LeastActivate + MostActivate) / 2}
+	TypicalPace = Pace{(LeastPrepare + MostPrepare) / 2, (LeastActivate + MostActivate) / 2}
 	SlowPace  = Pace{MostPrepare, MostActivate}
 )
 
@@ -106,7 +106,7 @@ type Problem struct {
 // NewProblem is that of a plan, with nothing to do yet.
 func NewProblem(m *fleet.Manifest, leaves []fleet.Leaf, now clock.Instant) *Problem {
 	p := &Problem{Now: now, Plan: m, Leaves: leaves, Tasks: make([]Task, len(leaves)), Unproven: make([]string, len(m.Waves))}
-	p.Pace = [passes]Pace{usual: UsualPace, slow: SlowPace}
+	p.Pace = [passes]Pace{usual: TypicalPace, slow: SlowPace}
 	for i := range leaves {
 		p.Tasks[i].Wave = leaves[i].Wave
 	}

@@ -1224,6 +1224,7 @@ export interface RolloutDetail {
   ref: string;
   status: string;
   step?: Step;
+  verbs?: VerbState[] | null;
   waveBlocks?: Block[] | null;
   waves: Wave[] | null;
 }
@@ -1580,6 +1581,12 @@ export interface Upcoming {
 
 export interface Verb {
   reason: string;
+}
+
+export interface VerbState {
+  message?: string;
+  possible: boolean;
+  verb: string;
 }
 
 export interface Wait {

@@ -6,6 +6,7 @@ import { Events } from "../parts/events";
 import { Countdown, Time, span } from "../parts/time";
 import { Verb, because } from "../parts/verb";
 import { Pager } from "../parts/table";
+import type { Operation } from "../request";
 import { parameter } from "../router";
 import { replayed, useAnswer } from "../stream";
 import { Status, toneOf } from "../words";
@@ -34,7 +35,7 @@ function Detail({ r }: { r: RolloutDetail }) {
       {r.step && <p>Next: {r.step.message}.</p>}
       <Verbs r={r} />
       {(r.gates ?? []).length > 0
-        ? <Section title="Why not further yet"><Ladder label="Gates before the next wave" gates={r.gates!} /></Section>
+        ? <Section title="Why not further yet"><Ladder label="Gates before the next wave" gates={r.gates!} without={own} /></Section>
         : (r.waveBlocks ?? []).length > 0 && <Section title="Waits for">{r.waveBlocks!.map((b) => <Why key={b.code + b.message} block={b} />)}</Section>}
       {(r.waves ?? []).length > 0 && (
         <Section title="Waves">
@@ -88,30 +89,38 @@ function WaveRow({ wave, blocks }: { wave: Wave; blocks: Block[] }) {
   );
 }
 
+// own are the operations that the verbs of the page carry out: its gates repeat none.
+const own: Operation[] = ["operate-rollout", "promote-wave", "retry-rollout"];
+
 const rolloutVerbs = [
   { verb: "pause", label: "Pause", what: "No new grants are given out until it is resumed; what runs goes on.", danger: false },
   { verb: "resume", label: "Resume", what: "Ends a pause, or a halt with its failures acknowledged.", danger: false },
   { verb: "cancel", label: "Cancel", what: "Ends the rollout for good; hosts keep what they run.", danger: true },
 ] as const;
 
-// Verbs are what can be decided about a rollout, the one that stops it first; of the past nothing.
+// Verbs are what can be decided about a rollout, the one that stops it first; of the past nothing. The server says which are possible.
 export function Verbs({ r }: { r: RolloutDetail }) {
   if (replayed.value !== undefined) return null;
-  if (r.endedAt || r.phase === "queued") {
-    return r.status === "halted" || r.endedAt ? <div class="verbs" role="group" aria-label="Verbs"><Retry r={r} /><Rollback r={r} /></div> : null;
-  }
-  const fits = (verb: string) => (verb === "pause" ? r.status !== "paused" : verb === "resume" ? r.status === "paused" || r.status === "halted" : true);
+  const fits = (verb: string) => (r.verbs ?? []).some((v) => v.verb === verb && v.possible);
+  const not = (r.verbs ?? []).filter((v) => !v.possible);
+  if (!r.verbs) return null;
   return (
     <div class="verbs" role="group" aria-label="Verbs">
       {rolloutVerbs.filter((v) => fits(v.verb)).map((v) => (
         <Verb key={v.verb} operation="operate-rollout" label={v.label} parts={{ rollout: r.name, verb: v.verb }} what={v.what} danger={v.danger}
           line={(given) => `steady rollout ${v.verb} ${r.name}${because(given)}`} />
       ))}
-      <Verb operation="promote-wave" label="Promote" parts={{ rollout: r.name }} what="Opens the next wave without the evidence that the gate waits for."
+      {fits("promote") && <Verb operation="promote-wave" label="Promote" parts={{ rollout: r.name }} what="Opens the next wave without the evidence that the gate waits for."
         fields={[{ name: "wave", label: "Wave that is meant", value: (r.waves ?? []).find((w) => w.state === "open")?.name ?? "", required: true }]}
-        line={(given) => `steady rollout promote ${r.name} --wave ${given.wave}${because(given)}`} />
-      <Retry r={r} />
-      <Rollback r={r} />
+        line={(given) => `steady rollout promote ${r.name} --wave ${given.wave}${because(given)}`} />}
+      {fits("retry") && <Retry r={r} />}
+      {fits("rollback") && <Rollback r={r} />}
+      {not.length > 0 && (
+        <details class="signed">
+          <summary>Not now</summary>
+          <dl class="facts">{not.map((v) => <><dt>{v.verb}</dt><dd>{v.message}</dd></>)}</dl>
+        </details>
+      )}
     </div>
   );
 }
