@@ -55,7 +55,7 @@ func (q *Explainer) problem(r *rollout.Rollout) *rollout.Problem {
 	flies := map[*Host]bool{}
 	for i := range p.Tasks {
 		q.task(p, f.at(i))
-		flies[f.h] = p.Tasks[i].State == rollout.Flies || p.Tasks[i].Holds
+		flies[f.h] = p.Tasks[i].State == rollout.Flies || p.Tasks[i].HasSlot
 	}
 	for _, name := range s.HostNames() {
 		if h := s.Hosts[name]; h.inFlight && len(h.budgets) > 0 && !flies[h] {
@@ -86,7 +86,7 @@ func (q *Explainer) task(p *rollout.Problem, f *facts) {
 		if !m.Online || m.Unwilling || r.Forced(t.Wave) != nil {
 			return // the rollout goes on without it
 		}
-		t.State, t.Fails, t.Holds = rollout.Waits, false, m.HasSlot
+		t.State, t.Fails, t.HasSlot = rollout.Waits, false, m.HasSlot
 		q.own(t, f)
 	case rollout.Busy, rollout.Offered, rollout.Claimed:
 		if m.Unwilling {
@@ -97,11 +97,11 @@ func (q *Explainer) task(p *rollout.Problem, f *facts) {
 		case !h.Reachable():
 			t.Fails, t.Hangs, t.At = true, silent, rollout.Never(q.now)
 		case m.Status == rollout.Busy:
-			t.State, t.Holds, t.At = rollout.Waits, h.inFlight, p.Busy(q.s.soakedAt(h, q.now))
+			t.State, t.HasSlot, t.At = rollout.Waits, h.inFlight, p.Busy(q.s.soakedAt(h, q.now))
 		case m.Status == rollout.Offered:
 			at := max(h.Grant.At, h.Grant.Expires.Add(-r.Plan.Header.Policy.GrantExpiry))
 			if t.At = p.Offered(t.Wave, at); p.Lapses(at, h.Grant.Expires) {
-				t.State, t.Holds, t.At = rollout.Waits, true, rollout.EndsAt(q.now, q.now, h.Grant.Expires, h.Grant.Expires)
+				t.State, t.HasSlot, t.At = rollout.Waits, true, rollout.EndsAt(q.now, q.now, h.Grant.Expires, h.Grant.Expires)
 			}
 		default:
 			t.At = q.claimed(p, h, r, t.Wave)

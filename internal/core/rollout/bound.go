@@ -111,7 +111,7 @@ func (b *bound) slots(w int, at clock.Instant, kinds []*kind) (end clock.Instant
 		}
 	}
 	for i := range b.Tasks {
-		if t := &b.Tasks[i]; t.State == Waits && !t.Holds && max(t.Wave, b.Cursor) == w {
+		if t := &b.Tasks[i]; t.State == Waits && !t.HasSlot && max(t.Wave, b.Cursor) == w {
 			count(t.Budgets, t.Wave)
 		}
 	}

@@ -46,13 +46,13 @@ func (p *Problem) kindsOf() (list []*kind, of []*kind) {
 	for i := range p.Tasks {
 		t, leaf := &p.Tasks[i], &p.Leaves[i]
 		key = classKey(key[:0], t.Wave, t.Budgets, leaf.Windows)
-		if t.Holds {
+		if t.HasSlot {
 			key = classKey(append(key[:0], '+'), t.Wave, nil, leaf.Windows)
 		}
 		k := index[string(key)]
 		switch {
 		case k != nil:
-		case t.Holds:
+		case t.HasSlot:
 			k = &kind{wave: t.Wave, open: p.Plan.WindowsOf(leaf)}
 			index[string(key)], list = k, slices.Insert(list, 0, k)
 		default:
@@ -122,7 +122,7 @@ func (p *Problem) play(pass int) *play {
 			r.hold(t.Budgets, t.At[pass], i)
 		case Waits:
 			r.left[t.Wave]++
-			if r.await(i); t.Holds {
+			if r.await(i); t.HasSlot {
 				r.hold(t.Budgets, 0, i)
 			}
 		case Out:

@@ -38,7 +38,7 @@ const (
 // TypicalPace and SlowPace are that pace in the middle and at its worst.
 var (
 	TypicalPace = Pace{(LeastPrepare + MostPrepare) / 2, (LeastActivate + MostActivate) / 2}
-	SlowPace  = Pace{MostPrepare, MostActivate}
+	SlowPace    = Pace{MostPrepare, MostActivate}
 )
 
 // reports is what messages and the planner's gaps add to each host.
@@ -61,8 +61,8 @@ type Task struct {
 	Budgets []int
 	// At is when a host that flies is through, and when one that waits may begin at the soonest.
 	At Ends
-	// Holds says that the host that waits has slots of its budgets already.
-	Holds bool
+	// HasSlot says that the host that waits has slots of its budgets already.
+	HasSlot bool
 	// Fails says that it does not converge: hosts that go after it never begin.
 	Fails bool
 	// Hangs is what keeps it for a time that the plan does not tell.
