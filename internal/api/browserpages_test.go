@@ -111,7 +111,7 @@ func rolloutsFlow(t *testing.T, s *story, p *browse.Page) {
 func rolloutFlow(t *testing.T, s *story, p *browse.Page) {
 	waves := p.In("region", "Waves")
 	waves.WaitText("canary ●promoted")
-	waves.WaitText("2 claimed, 1 reverted of 3 · 1 failed · soak 1 h")
+	waves.WaitText("2 soaking, 1 reverted of 3 · 1 failed · soak 1 h")
 	p.In("region", "Disruption budgets").WaitText("2 of 4")
 	r := s.rollout(storyRun)
 	for _, block := range r.WaveBlocks {

@@ -83,12 +83,15 @@ func (a verbs) showRollout(r operator.RolloutDetail) error {
 	if verbs := possible(r.Verbs); verbs != "" {
 		a.PrintFolded("  verbs: steady rollout %s %s\n", verbs, r.Name)
 	}
+	if r.AsOf != nil {
+		a.Printf("  waves and hosts as they were when it ended, %s; now they are in what followed\n", a.when(r.AsOf.At))
+	}
 	if len(r.Waves) > 0 {
 		var rows [][]string
 		for _, w := range r.Waves {
 			rows = append(rows, []string{w.Name, w.State, w.Soak.String(), fmt.Sprint(w.Hosts), counts(w), fmt.Sprint(w.Failures), fmt.Sprint(w.Offline)})
 		}
-		if err := a.Table([]string{"wave", "state", "soak", "hosts", "by status", "failures", "offline"}, rows); err != nil {
+		if err := a.Table([]string{"wave", "state", "soak", "hosts", "by state", "failures", "offline"}, rows); err != nil {
 			return err
 		}
 	}
@@ -102,14 +105,14 @@ func (a verbs) showRollout(r operator.RolloutDetail) error {
 		if m.Wave < len(r.Waves) {
 			wave = r.Waves[m.Wave].Name
 		}
-		status := m.Status
+		state := string(m.State)
 		if m.Skipped {
-			status = "skipped"
+			state += ", skipped"
 		}
-		rows = append(rows, []string{m.Host, wave, status, presence(m.Presence, m.FrozenUntil)})
+		rows = append(rows, []string{m.Host, wave, state, presence(m.Presence, m.FrozenUntil)})
 	}
 	if len(rows) > 0 {
-		if err := a.Table([]string{"host", "wave", "status", "presence"}, rows); err != nil {
+		if err := a.Table([]string{"host", "wave", "state", "presence"}, rows); err != nil {
 			return err
 		}
 	}
@@ -164,9 +167,9 @@ func blocked(r operator.Rollout) string {
 
 func counts(w operator.Wave) string {
 	var parts []string
-	for status, n := range w.Counts {
+	for state, n := range w.States {
 		if n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, status))
+			parts = append(parts, fmt.Sprintf("%d %s", n, state))
 		}
 	}
 	slices.Sort(parts)

@@ -39,6 +39,11 @@ export interface Answer {
   waveBlocks?: Block[] | null;
 }
 
+export interface AsOf {
+  at: number;
+  record: number;
+}
+
 export interface Attention {
   id: string;
   kind: string;
@@ -672,6 +677,7 @@ export interface Member {
   presence: string;
   progress?: Progress;
   skipped?: boolean;
+  state: string;
   status: string;
   unready?: DegradedResource[] | null;
   wave: number;
@@ -1207,6 +1213,7 @@ export interface Rollout {
 }
 
 export interface RolloutDetail {
+  asOf?: AsOf;
   blocked?: string;
   budgets?: Budget[] | null;
   channel: string;
@@ -1605,6 +1612,7 @@ export interface Wave {
   open: boolean;
   soak: number;
   state: string;
+  states: Record<string, number>;
 }
 
 // Answers are what each operation answers, by its id.

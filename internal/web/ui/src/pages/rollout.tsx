@@ -25,7 +25,8 @@ export function RolloutPage({ rest }: { rest: string[] }) {
 }
 
 function Detail({ r }: { r: RolloutDetail }) {
-  const hosts = useAnswer("page-hosts", {}, hostQuery({ rollout: r.name, sort: parameter("sort") || "state" }));
+  const then = r.asOf ? { at: String(r.asOf.record) } : undefined; // today its hosts stand in what followed
+  const hosts = useAnswer("page-hosts", {}, { ...hostQuery({ rollout: r.name, sort: parameter("sort") || "state" }), ...then });
   return (
     <>
       <p>
@@ -37,8 +38,9 @@ function Detail({ r }: { r: RolloutDetail }) {
       {(r.gates ?? []).length > 0
         ? <Section title="Why not further yet"><Ladder label="Gates before the next wave" gates={r.gates!} without={own} /></Section>
         : (r.waveBlocks ?? []).length > 0 && <Section title="Waits for">{r.waveBlocks!.map((b) => <Why key={b.code + b.message} block={b} />)}</Section>}
+      {r.asOf && <p class="dim">Waves and hosts are shown as they were when it ended, <Time at={r.asOf.at} />. Now they are in what followed.</p>}
       {(r.waves ?? []).length > 0 && (
-        <Section title="Waves">
+        <Section title={r.asOf ? "Waves at its end" : "Waves"}>
           <ol class="waves">{r.waves!.map((w) => <WaveRow key={w.name} wave={w} blocks={r.waveBlocks ?? []} />)}</ol>
         </Section>
       )}
@@ -52,7 +54,7 @@ function Detail({ r }: { r: RolloutDetail }) {
           <ol class="next">{r.next!.map((m) => <li key={m.host}><a href={`/hosts/${m.host}`}>{m.host}</a> <span class="dim">{m.wave}{m.block ? `: ${m.block.message}` : ""}{m.turn ? `; ${m.turn.message}` : ""}</span></li>)}</ol>
         </Section>
       )}
-      <Section title="Hosts">
+      <Section title={r.asOf ? "Hosts at its end" : "Hosts"}>
         <Loaded of={hosts}>
           {(h) => (
             <>
@@ -71,7 +73,7 @@ function Detail({ r }: { r: RolloutDetail }) {
 
 function WaveRow({ wave, blocks }: { wave: Wave; blocks: Block[] }) {
   const soaked = blocks.find((b) => b.code === "soak")?.earliest;
-  const parts = Object.entries(wave.counts).map(([word, count]) => ({ word, count, tone: toneOf(word) }));
+  const parts = Object.entries(wave.states).map(([word, count]) => ({ word, count, tone: toneOf(word) }));
   const waiting = wave.hosts - parts.reduce((n, p) => n + p.count, 0);
   if (waiting > 0) parts.push({ word: "waiting", count: waiting, tone: "wait" });
   return (
