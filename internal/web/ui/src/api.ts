@@ -494,6 +494,7 @@ export interface HostResource {
   reason?: string;
   since?: number;
   state?: string;
+  verbs?: ResourceVerb[] | null;
   version?: number;
 }
 
@@ -1160,7 +1161,14 @@ export interface Resource {
   reason?: string;
   since?: number;
   state?: string;
+  verbs?: ResourceVerb[] | null;
   version?: number;
+}
+
+export interface ResourceVerb {
+  message?: string;
+  possible: boolean;
+  verb: string;
 }
 
 export interface RestoreWait {
