@@ -30,14 +30,25 @@ func (e *Estimate) Message(now clock.Instant) string {
 		}
 		return "at an open date: " + e.Hangs + after
 	}
-	if e.Latest.Sub(now) < clock.Second {
+	at := prose.Date(e.Likely) + " (" + ahead(e.Likely, now) + ")"
+	switch {
+	case e.Latest.Sub(now) < clock.Second:
 		return "at any moment"
+	case e.Latest.Sub(e.Earliest) < clock.Minute:
+		return "at " + at
+	case e.Earliest.Sub(now) < clock.Second:
+		return "likely at " + at + ", " + ahead(e.Latest, now) + " at the latest"
 	}
-	words := "likely at " + prose.Date(e.Likely) + " (" + prose.Ago(e.Likely, now) + ")"
-	if e.Earliest.Sub(now) >= clock.Second {
-		words += ", " + prose.Ago(e.Earliest, now) + " at the earliest"
+	return "likely at " + at + ", " + ahead(e.Earliest, now) + " at the earliest, " + ahead(e.Latest, now) + " at the latest"
+}
+
+// ahead is a time to come; from ten minutes on seconds count no more.
+func ahead(t, now clock.Instant) string {
+	d := t.Sub(now)
+	if d >= 10*clock.Minute {
+		d = (d + clock.Minute - 1) / clock.Minute * clock.Minute
 	}
-	return words + ", " + prose.Ago(e.Latest, now) + " at the latest"
+	return prose.Ago(now.Add(d), now)
 }
 
 // Course is how one rollout goes while all goes as planned.
