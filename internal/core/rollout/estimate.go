@@ -30,23 +30,24 @@ func (e *Estimate) Message(now clock.Instant) string {
 		}
 		return "at an open date: " + e.Hangs + after
 	}
-	at := prose.Date(e.Likely) + " (" + ahead(e.Likely, now) + ")"
+	at := prose.Date(e.Likely) + " (" + ahead(e.Likely, now, clock.Minute/2) + ")"
 	switch {
 	case e.Latest.Sub(now) < clock.Second:
 		return "at any moment"
 	case e.Latest.Sub(e.Earliest) < clock.Minute:
 		return "at " + at
 	case e.Earliest.Sub(now) < clock.Second:
-		return "likely at " + at + ", " + ahead(e.Latest, now) + " at the latest"
+		return "likely at " + at + ", " + ahead(e.Latest, now, clock.Minute-1) + " at the latest"
 	}
-	return "likely at " + at + ", " + ahead(e.Earliest, now) + " at the earliest, " + ahead(e.Latest, now) + " at the latest"
+	return "likely at " + at + ", " + ahead(e.Earliest, now, 0) + " at the earliest, " + ahead(e.Latest, now, clock.Minute-1) + " at the latest"
 }
 
-// ahead is a time to come; from ten minutes on seconds count no more.
-func ahead(t, now clock.Instant) string {
+// ahead is a time to come; from ten minutes on seconds count no more, and it is that of the whole minute
+// once so much was added.
+func ahead(t, now clock.Instant, add clock.Duration) string {
 	d := t.Sub(now)
 	if d >= 10*clock.Minute {
-		d = (d + clock.Minute - 1) / clock.Minute * clock.Minute
+		d = (d + add) / clock.Minute * clock.Minute
 	}
 	return prose.Ago(now.Add(d), now)
 }
