@@ -77,7 +77,7 @@ func fleetFlow(t *testing.T, s *story, p *browse.Page) {
 	testkit.Must(t, s.op.Operate(s.ctx(), "resume", storyRun, "back"))
 	p.Press("g", "f")
 	p.In("region", "Rollouts under way").WaitText("wave early has 2 hosts in flight")
-	p.In("region", "Rollouts under way").WaitText("Next: wave rest opens; waits for ")
+	p.In("region", "Rollouts under way").WaitText("Next: wave rest opens at ")
 	p.TabTo("application", "8 hosts: …")
 	p.Press("ArrowRight", "ArrowRight", "ArrowRight", "ArrowRight")
 	p.WaitText("h-0003: soaking")
@@ -112,7 +112,7 @@ func rolloutsFlow(t *testing.T, s *story, p *browse.Page) {
 func rolloutFlow(t *testing.T, s *story, p *browse.Page) {
 	waves := p.In("region", "Waves")
 	waves.WaitText("canary ●promoted")
-	waves.WaitText("2 claimed, 1 reverted of 3 · 1 failed · soak 1 h")
+	waves.WaitText("1 reverted, 2 soaking of 3 · 1 failed · soak 1 h")
 	p.In("region", "Disruption budgets").WaitText("2 of 4")
 	r := s.rollout(storyRun)
 	for _, block := range r.WaveBlocks {

@@ -239,7 +239,7 @@ func (a *app) showChanges(b built) {
 	}
 	for _, c := range b.Changed {
 		a.Printf("  channel %s changed: rollout %s@%s\n", c, c, b.Ref)
-		if words := describeExpected(b.Expected, c); words != "" {
+		if words := describeExpected(b.Expected, c, a.Wall()); words != "" {
 			a.Printf("    %s\n", words)
 		}
 	}
@@ -248,14 +248,14 @@ func (a *app) showChanges(b built) {
 	}
 }
 
-// describeExpected says when a channel's rollout ends at the earliest.
-func describeExpected(expected []release.Expected, channel string) string {
+// describeExpected says when a channel's rollout ends.
+func describeExpected(expected []release.Expected, channel string, now clock.Instant) string {
 	i := slices.IndexFunc(expected, func(e release.Expected) bool { return e.Channel == channel })
 	if i < 0 {
 		return ""
 	}
 	e := expected[i]
-	words := fmt.Sprintf("ends at %s at the earliest, in %s", prose.Date(e.Finish), prose.Span(e.Finish.Sub(e.Start)))
+	words := "it ends " + e.End.Message(now)
 	if e.Refresh {
 		words += fmt.Sprintf("; sign the timestamp again meanwhile, it lasts %s", e.FreshnessWindow)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/host"
+	"github.com/steadyfleet/steady/internal/core/rollout"
 )
 
 // Behaviour is how one activation goes on one host.
@@ -91,7 +92,7 @@ func Default(factor float64) Assumptions {
 		return Range{Min: clock.Duration(float64(low) * factor), Max: clock.Duration(float64(high) * factor)}
 	}
 	return Assumptions{Failure: []Rate{}, Fail: []string{}, Offline: []Rate{}, Latency: 50 * clock.Millisecond,
-		Prepare: times(clock.Second, 20*clock.Second), Activation: times(30*clock.Second, 2*clock.Minute)}
+		Prepare: times(rollout.LeastPrepare, rollout.MostPrepare), Activation: times(rollout.LeastActivate, rollout.MostActivate)}
 }
 
 // of returns the rate for a host.

@@ -12,6 +12,8 @@ import (
 
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
+
+	"github.com/steadyfleet/steady/internal/core/rollout"
 )
 
 // Report is what many courses have in common and how far they differ. All times
@@ -247,7 +249,7 @@ func summed(ps []*passage) Rollout {
 			finish = append(finish, p.ended)
 		case p.phase == "reverted" || p.phase == "reverting":
 			out.Reverted++
-		case p.phase == "failed" || p.phase == "cancelled":
+		case p.phase == rollout.StatusHalted || p.phase == rollout.StatusCancelled:
 			out.Halted++
 		default:
 			out.Blocked++

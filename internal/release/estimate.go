@@ -13,14 +13,13 @@ import (
 	"github.com/steadyfleet/steady/internal/core/rollout"
 )
 
-// LongPlan is what a rollout may take at the least before a build warns.
+// LongPlan is what a rollout may take at the earliest before a build warns.
 const LongPlan = 7 * clock.Day
 
-// Expected is when a channel's rollout ends at the earliest, were the release
-// pushed as it is built.
+// Expected is when a channel's rollout ends, were the release pushed as it is built.
 type Expected struct {
-	rollout.Estimate
-	// Refresh says that freshness statements must be signed until Finish: the
+	*rollout.Course
+	// Refresh says that freshness statements must be signed until the end: the
 	// release's own lasts for FreshnessWindow.
 	Refresh         bool           `json:"refresh"`
 	FreshnessWindow clock.Duration `json:"freshnessWindow"`
@@ -30,7 +29,7 @@ type Expected struct {
 // wait for them. A plan that cannot end is an error.
 func (b *builder) estimate() []fleet.Finding {
 	var out []fleet.Finding
-	done := map[string]clock.Instant{}
+	done := map[string]rollout.Estimate{}
 	for len(done) < len(b.plan.Channels) {
 		for i := range b.plan.Channels {
 			cp := &b.plan.Channels[i]
@@ -39,7 +38,7 @@ func (b *builder) estimate() []fleet.Finding {
 				continue
 			}
 			e, err := rollout.EstimateOf(&cp.Header, cp.Leaves, start)
-			done[cp.Name] = e.Finish
+			done[cp.Name] = e.End
 			if err != nil {
 				out = append(out, fleet.Finding{Path: []string{"channels", cp.Name}, Severity: fleet.Error,
 					Message: "the rollout of channel \"" + cp.Name + "\": " + err.Error() + ": expected windows that open while the tables of time zones last"})
@@ -48,12 +47,12 @@ func (b *builder) estimate() []fleet.Finding {
 			if len(cp.Leaves) == 0 {
 				continue
 			}
-			took := e.Finish.Sub(b.o.Now)
+			took := e.End.Earliest.Sub(b.o.Now)
 			if took > LongPlan {
 				out = append(out, fleet.Finding{Path: []string{"channels", cp.Name}, Severity: fleet.Warning,
-					Message: "the rollout of channel \"" + cp.Name + "\" ends at " + e.Finish.String() + " at the earliest, in " + took.String() + ": waves, soak, budgets and windows allow no less"})
+					Message: "the rollout of channel \"" + cp.Name + "\" ends at " + e.End.Earliest.String() + " at the earliest, in " + took.String() + ": waves, soak, budgets and windows allow no less"})
 			}
-			b.rel.Expected = append(b.rel.Expected, Expected{Estimate: e, Refresh: took > cp.Settings.FreshnessWindow, FreshnessWindow: cp.Settings.FreshnessWindow})
+			b.rel.Expected = append(b.rel.Expected, Expected{Course: e, Refresh: took > cp.Settings.FreshnessWindow, FreshnessWindow: cp.Settings.FreshnessWindow})
 		}
 	}
 	slices.SortFunc(b.rel.Expected, func(x, y Expected) int { return strings.Compare(x.Channel, y.Channel) })
@@ -61,17 +60,17 @@ func (b *builder) estimate() []fleet.Finding {
 }
 
 // opens is when a channel's rollout may open: after those that go first.
-func (b *builder) opens(channel string, done map[string]clock.Instant) (clock.Instant, bool) {
-	at := b.o.Now
+func (b *builder) opens(channel string, done map[string]rollout.Estimate) (rollout.Estimate, bool) {
+	at := rollout.At(b.o.Now)
 	for _, e := range b.plan.ChannelEdges {
 		if e.Gated != channel {
 			continue
 		}
 		finish, ok := done[e.Gates]
 		if !ok {
-			return 0, false
+			return at, false
 		}
-		at = max(at, finish)
+		at = at.After(finish)
 	}
 	return at, true
 }

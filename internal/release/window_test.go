@@ -55,7 +55,7 @@ func TestWindowsAreSignedWithTheirZones(t *testing.T) {
 		t.Errorf("the table of Berlin is %+v", z)
 	}
 	i := slices.IndexFunc(rel.Expected, func(e Expected) bool { return e.Channel == "stable" })
-	if i < 0 || rel.Expected[i].Finish <= t0 || !clock.AllOpen(m.Windows[1:], rel.Expected[i].Waves[0].First) {
+	if i < 0 || rel.Expected[i].End.Earliest <= t0 || !clock.AllOpen(m.Windows[1:], rel.Expected[i].Turn(0).Earliest) {
 		t.Errorf("expected %+v", rel.Expected)
 	}
 }

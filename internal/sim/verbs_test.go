@@ -19,6 +19,7 @@ import (
 // undrawn are the events by which somebody answers for something that schedules do
 // not draw, with the reason.
 var undrawn = map[string]string{
+	"attention.acknowledged": "the planner reads nothing of the inbox; internal/core/status plays it",
 	"managed.requested":      managedReason,
 	"host.tuned":             managedReason,
 	"host.retried":           "the host begins anew with what it gave up; the planner reads what the host reports of it",

@@ -122,7 +122,12 @@ func (h *Handler) contents(ctx context.Context, kind string) func(digest.Digest)
 func (h *Handler) resources(ctx context.Context, in *hostPath) (out operator.HostResources, err error) {
 	r, declared := h.c.Roster()[in.Host]
 	out = operator.HostResources{Host: in.Host, Delegation: r.Delegation, Resources: []operator.Resource{}}
+	target, err := h.c.Target(ctx, in.Host)
+	if err != nil {
+		return out, err
+	}
 	var k *kept
+	layer := managed.New()
 	err = h.c.ViewHost(ctx, in.Host, func(s control.HostState) {
 		k = keep(s, "")
 		for id, r := range k.reported { // order-free: each by itself
@@ -131,6 +136,7 @@ func (h *Handler) resources(ctx context.Context, in *hostPath) (out operator.Hos
 		}
 		if m := s.Managed; m != nil {
 			out.Version, out.Settings = m.Version, operator.HostSettings(m.Settings)
+			layer.Hosts[in.Host] = &managed.Host{Entries: maps.Clone(m.Entries)}
 		}
 		if s.Health != nil {
 			out.Dropped = s.Health.Dropped
@@ -144,6 +150,10 @@ func (h *Handler) resources(ctx context.Context, in *hostPath) (out operator.Hos
 	}
 	rows, err := k.rows(r.Bundle, h.contents(ctx, ""))
 	out.Resources = slices.AppendSeq(out.Resources, maps.Values(rows))
+	for i := range out.Resources {
+		r := &out.Resources[i]
+		r.Verbs = managed.VerbsOf(layer, target, r.Kind, r.Name, r.State)
+	}
 	slices.SortFunc(out.Resources, func(a, b operator.Resource) int {
 		return strings.Compare(managed.ID(a.Kind, a.Name), managed.ID(b.Kind, b.Name))
 	})

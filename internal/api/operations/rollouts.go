@@ -7,10 +7,13 @@ import (
 
 	"github.com/steadyfleet/steady/internal/api/operator"
 	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/digest"
+	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/gate"
 	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/core/rollout"
+	"github.com/steadyfleet/steady/internal/store"
 )
 
 type rolloutPath struct {
@@ -19,7 +22,7 @@ type rolloutPath struct {
 	Members string `query:"members" enum:"all,none" default:"all" doc:"Whether its hosts are listed; host-list cuts and sorts them"`
 }
 
-func rolloutRow(s *plan.State, r *rollout.Rollout, now clock.Instant) operator.Rollout {
+func rolloutRow(s *plan.State, r *rollout.Rollout, q *plan.Explainer, now clock.Instant) operator.Rollout {
 	row := operator.Rollout{Name: r.Name, Channel: r.Channel, Ref: r.Ref, Manifest: r.Manifest, Phase: string(r.Phase),
 		Summary: s.RolloutSummary(r, now), Status: plan.Status(r), Reason: r.Reason, OpenedAt: r.OpenedAt, EndedAt: r.EndedAt}
 	if row.Status == rollout.StatusHalted { // it has one name, and is not over
@@ -28,7 +31,7 @@ func rolloutRow(s *plan.State, r *rollout.Rollout, now clock.Instant) operator.R
 	if b := plan.FirstBlock(s, r, now); b != nil {
 		row.Blocked = b.Message
 	}
-	row.Step = plan.NextStep(s, r, now)
+	row.Step = q.Step(r)
 	return row
 }
 
@@ -59,12 +62,13 @@ func (h *Handler) rollouts(ctx context.Context, in *rolloutsIn) ([]operator.Roll
 		return out, err
 	}
 	err = c.View(ctx, func(s *plan.State) {
-		for _, w := range c.Explain(s).Queued() {
+		q := c.Explain(s)
+		for _, w := range q.Queued() {
 			out = append(out, queuedRow(w))
 		}
 		for _, d := range slices.Backward(s.Order) {
 			if r := s.Rollouts[d]; r != nil {
-				out = append(out, rolloutRow(s, r, c.Now()))
+				out = append(out, rolloutRow(s, r, q, c.Now()))
 			}
 		}
 		for i := len(s.Pruned) - 1; i >= 0 && in.All; i-- {
@@ -80,6 +84,7 @@ func (h *Handler) rollout(ctx context.Context, in *rolloutPath) (operator.Rollou
 	if err != nil {
 		return out, err
 	}
+	var followed digest.Digest
 	found, roster := false, c.Roster()
 	err = c.View(ctx, func(s *plan.State) {
 		out = operator.RolloutDetail{Now: c.Now(), Waves: []operator.Wave{}, Members: []operator.Member{}}
@@ -94,30 +99,95 @@ func (h *Handler) rollout(ctx context.Context, in *rolloutPath) (operator.Rollou
 			}
 			var row plan.PrunedRollout
 			if row, found = s.FindPruned(in.Rollout); found {
-				out.Rollout = prunedRow(row)
+				out.Rollout, followed = prunedRow(row), row.Manifest
 			}
 			return
 		}
+		q := c.Explain(s)
 		found = true
-		out.Rollout, out.Gates = rolloutRow(s, r, c.Now()), plan.WaveGates(s, r, c.Now())
-		out.WaveBlocks, out.Next = plan.Blocks(out.Gates), c.Explain(s).Upcoming(r, maxUpcoming)
-		if r.Plan == nil {
+		out.Rollout, out.Gates = rolloutRow(s, r, q, c.Now()), plan.WaveGates(s, r, c.Now())
+		out.Verbs = plan.VerbsOf(s, r, c.Now())
+		out.WaveBlocks, out.Next = plan.Blocks(out.Gates), q.Upcoming(r, maxUpcoming)
+		if s.Followed(r) {
+			followed = r.Manifest
 			return
-		}
-		for i := range r.Waves {
-			out.Waves = append(out.Waves, waveRow(r, i))
 		}
 		for _, b := range s.BudgetsOf(r.Channel) {
 			out.Budgets = append(out.Budgets, operator.Budget{Selector: b.Selector, Max: b.Max, InFlight: b.InFlight})
 		}
-		for i := 0; i < len(r.Members) && in.Members != "none"; i++ {
-			out.Members = append(out.Members, member(c, s, r, i, roster))
-		}
+		standing(c, s, r, in, roster, &out)
 	})
-	if err == nil && !found {
+	switch {
+	case err != nil:
+	case !found:
 		err = unknownRollout(in.Rollout)
+	case followed != "":
+		err = h.asEnded(ctx, in, followed, &out)
 	}
 	return out, err
+}
+
+// standing adds where the waves and hosts of a rollout stand.
+func standing(c source, s *plan.State, r *rollout.Rollout, in *rolloutPath, roster map[string]fleet.RosterHost, out *operator.RolloutDetail) {
+	for i := range r.Waves {
+		out.Waves = append(out.Waves, waveRow(r, i))
+	}
+	for i := range r.Members {
+		leaf := &r.Plan.Leaves[i]
+		state, _ := s.HostState(leaf.Host, plan.Declares(roster, leaf.Host))
+		out.Waves[leaf.Wave].States[string(state)]++
+		if in.Members != "none" {
+			m := member(c, s, r, i, roster)
+			m.State = state
+			out.Members = append(out.Members, m)
+		}
+	}
+}
+
+// asEnded adds where the waves and hosts of a rollout stood when it ended: today they stand in
+// what followed. It adds nothing of what the log has no more.
+func (h *Handler) asEnded(ctx context.Context, in *rolloutPath, manifest digest.Digest, out *operator.RolloutDetail) error {
+	seq, err := h.endOf(ctx, out.Name, manifest)
+	if err != nil || seq == 0 || in.At != 0 && seq > in.At {
+		return err
+	}
+	m, err := h.c.At(ctx, seq)
+	if err != nil {
+		return err
+	}
+	return m.View(ctx, func(s *plan.State) {
+		if r := s.Rollouts[manifest]; r != nil && r.Plan != nil {
+			out.AsOf = &operator.AsOf{Record: seq, At: m.Now()}
+			standing(m, s, r, in, m.Roster(), out)
+		}
+	})
+}
+
+// endOf is the last record of a rollout before its end was followed by another; zero where the
+// log does not have it.
+func (h *Handler) endOf(ctx context.Context, name string, manifest digest.Digest) (uint64, error) {
+	base, err := h.c.Base(ctx)
+	if err != nil {
+		return 0, err
+	}
+	records, err := h.c.LastAbout(ctx, event.Subject{Kind: event.KindRollout, Name: name}, store.MaxRead)
+	for i := range records {
+		r := &records[i]
+		ev, err := event.DecodeBody(r.Type, r.Body)
+		moved, is := ev.(event.RolloutMoved)
+		if err != nil || !is || moved.Manifest != manifest || !rollout.Phase(moved.To).Ended() {
+			continue
+		}
+		seq := r.Seq
+		if rollout.Phase(moved.To) == rollout.Superseded {
+			seq--
+		}
+		if seq < base.Seq {
+			return 0, nil
+		}
+		return seq, nil
+	}
+	return 0, err
 }
 
 // maxUpcoming is how many of the hosts that wait a rollout names.
@@ -139,7 +209,7 @@ func member(c source, s *plan.State, r *rollout.Rollout, i int, roster map[strin
 
 func waveRow(r *rollout.Rollout, i int) operator.Wave {
 	n, w := &r.Waves[i], r.Plan.Header.Waves[i]
-	out := operator.Wave{Name: w.Name, Soak: w.Soak, Open: i <= r.Cursor, State: r.WaveState(i), Summary: plan.WaveSummary(r, i), Hosts: n.Members(), Counts: map[string]int{},
+	out := operator.Wave{Name: w.Name, Soak: w.Soak, Open: i <= r.Cursor, State: r.WaveState(i), Summary: plan.WaveSummary(r, i), Hosts: n.Members(), Counts: map[string]int{}, States: map[string]int{},
 		Failures: n.Failures, Offline: n.Skipped()}
 	for status, count := range n.By {
 		if count > 0 {

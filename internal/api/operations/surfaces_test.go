@@ -88,7 +88,7 @@ func surfacesOf(t *rapid.T, d drawn) *surfaces {
 	}
 	for _, digest := range d.Plan.Order {
 		r := d.Plan.Rollouts[digest]
-		out.rollouts = append(out.rollouts, rolloutRow(d.Plan, r, drawnNow))
+		out.rollouts = append(out.rollouts, rolloutRow(d.Plan, r, d.Explain(d.Plan), drawnNow))
 		for i := range r.Waves {
 			out.waves[r.Name] = append(out.waves[r.Name], waveRow(r, i))
 		}

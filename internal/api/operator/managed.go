@@ -6,6 +6,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/diff"
 	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/core/managed"
 	"github.com/steadyfleet/steady/internal/core/spec"
 	"github.com/steadyfleet/steady/internal/wire"
 	"github.com/steadyfleet/steady/reconcile/engine"
@@ -75,6 +76,9 @@ type Resource struct {
 	Declared    bool              `json:"declared"`
 	Next        bool              `json:"next,omitempty"`
 	Differences []diff.Difference `json:"differences,omitempty"`
+	// Verbs say what operators can have done with it now, and why not the rest; of the resources of
+	// one host alone.
+	Verbs []managed.ResourceVerb `json:"verbs,omitempty"`
 }
 
 // HostResources are all resources of one host.

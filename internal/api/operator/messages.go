@@ -243,10 +243,12 @@ type Rollout struct {
 	Step *plan.Step `json:"step,omitempty"`
 }
 
-// RolloutDetail is one rollout alone. Waves and Members are only known of a
-// rollout that may still give out grants.
+// RolloutDetail is one rollout alone.
 type RolloutDetail struct {
 	Rollout
+	// AsOf is when Waves and Members were so, of a rollout that was followed by another: its end.
+	// Without it they are of now, and empty where the log has them no more.
+	AsOf *AsOf `json:"asOf,omitempty"`
 	// Now is the server's clock.
 	Now     clock.Instant `json:"now"`
 	Waves   []Wave        `json:"waves"`
@@ -256,9 +258,17 @@ type RolloutDetail struct {
 	// Gates are all that could keep it, and Next the first hosts in line for a grant.
 	Gates []plan.Gate     `json:"gates,omitempty"`
 	Next  []plan.Upcoming `json:"next,omitempty"`
+	// Verbs say what can be decided about it now, and why the rest cannot.
+	Verbs []plan.VerbState `json:"verbs,omitempty"`
 	// Budgets are those that bound how many of its hosts change at a time, with the slots that
 	// any rollout uses of them.
 	Budgets []Budget `json:"budgets,omitempty"`
+}
+
+// AsOf is a record of the log, and when it was committed.
+type AsOf struct {
+	Record uint64        `json:"record"`
+	At     clock.Instant `json:"at"`
 }
 
 // Budget is a bound on the hosts of a selector that change at a time, and how many do.
@@ -268,7 +278,8 @@ type Budget struct {
 	InFlight int    `json:"inFlight"`
 }
 
-// Wave is one stage of a rollout. Counts are hosts by status.
+// Wave is one stage of a rollout. Counts are hosts by their status in the rollout, for programs, and States
+// the same hosts by the state that every list of hosts shows.
 type Wave struct {
 	Name string         `json:"name"`
 	Soak clock.Duration `json:"soak"`
@@ -279,6 +290,7 @@ type Wave struct {
 	Summary  status.Summary `json:"summary"`
 	Hosts    int            `json:"hosts"`
 	Counts   map[string]int `json:"counts"`
+	States   map[string]int `json:"states"`
 	Failures int            `json:"failures"`
 	Offline  int            `json:"offline"`
 }
@@ -288,7 +300,9 @@ type Member struct {
 	Host   string `json:"host"`
 	Wave   int    `json:"wave"`
 	Status string `json:"status"`
-	Online bool   `json:"online"`
+	// State is that of the host, in the words of every list of hosts.
+	State  plan.HostState `json:"state"`
+	Online bool           `json:"online"`
 	// Skipped says that the rollout went on without it, since it was away; it is served
 	// when it returns.
 	Skipped bool `json:"skipped,omitempty"`

@@ -70,6 +70,9 @@ func (a verbs) showRollout(r operator.RolloutDetail) error {
 		a.showGates([]plan.Gate{{Gate: b.Code, Block: b}}, true)
 		a.Printf("    waits for %s; cleared by %s\n", b.WaitsFor, b.ClearedBy)
 	}
+	if r.Step != nil {
+		a.PrintFolded("  next: %s\n", r.Step.Message)
+	}
 	if len(r.Next) > 0 {
 		var names []string
 		for _, next := range r.Next {
@@ -77,12 +80,18 @@ func (a verbs) showRollout(r operator.RolloutDetail) error {
 		}
 		a.PrintFolded("  next in line: %s\n", strings.Join(names, ", "))
 	}
+	if verbs := possible(r.Verbs); verbs != "" {
+		a.PrintFolded("  verbs: steady rollout %s %s\n", verbs, r.Name)
+	}
+	if r.AsOf != nil {
+		a.Printf("  waves and hosts as they were when it ended, %s; now they are in what followed\n", a.when(r.AsOf.At))
+	}
 	if len(r.Waves) > 0 {
 		var rows [][]string
 		for _, w := range r.Waves {
 			rows = append(rows, []string{w.Name, w.State, w.Soak.String(), fmt.Sprint(w.Hosts), counts(w), fmt.Sprint(w.Failures), fmt.Sprint(w.Offline)})
 		}
-		if err := a.Table([]string{"wave", "state", "soak", "hosts", "by status", "failures", "offline"}, rows); err != nil {
+		if err := a.Table([]string{"wave", "state", "soak", "hosts", "by state", "failures", "offline"}, rows); err != nil {
 			return err
 		}
 	}
@@ -96,14 +105,14 @@ func (a verbs) showRollout(r operator.RolloutDetail) error {
 		if m.Wave < len(r.Waves) {
 			wave = r.Waves[m.Wave].Name
 		}
-		status := m.Status
+		state := string(m.State)
 		if m.Skipped {
-			status = "skipped"
+			state += ", skipped"
 		}
-		rows = append(rows, []string{m.Host, wave, status, presence(m.Presence, m.FrozenUntil)})
+		rows = append(rows, []string{m.Host, wave, state, presence(m.Presence, m.FrozenUntil)})
 	}
 	if len(rows) > 0 {
-		if err := a.Table([]string{"host", "wave", "status", "presence"}, rows); err != nil {
+		if err := a.Table([]string{"host", "wave", "state", "presence"}, rows); err != nil {
 			return err
 		}
 	}
@@ -111,6 +120,17 @@ func (a verbs) showRollout(r operator.RolloutDetail) error {
 		a.Printf("%d more hosts are only counted above; -o json lists them all\n", left)
 	}
 	return nil
+}
+
+// possible names the verbs that can be carried out.
+func possible(verbs []plan.VerbState) string {
+	var names []string
+	for _, v := range verbs {
+		if v.Possible {
+			names = append(names, string(v.Verb))
+		}
+	}
+	return prose.Either(names)
 }
 
 const maxMembers = 50
@@ -147,9 +167,9 @@ func blocked(r operator.Rollout) string {
 
 func counts(w operator.Wave) string {
 	var parts []string
-	for status, n := range w.Counts {
+	for state, n := range w.States {
 		if n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, status))
+			parts = append(parts, fmt.Sprintf("%d %s", n, state))
 		}
 	}
 	slices.Sort(parts)

@@ -384,9 +384,12 @@ func (a verbs) showAnswer(w plan.Answer, all bool) error {
 	}
 	if b := w.Block; b != nil {
 		a.PrintFolded("  waits for:  %s\n  cleared by: %s\n", b.WaitsFor, b.ClearedBy)
-		if b.Earliest != 0 {
+		if w.Turn == nil && b.Earliest != 0 {
 			a.PrintFolded("  earliest:   %s\n", a.when(b.Earliest))
 		}
+	}
+	if w.Turn != nil {
+		a.PrintFolded("  turn:       %s\n", w.Turn.Message)
 	}
 	a.showGates(w.Gates, all)
 	for _, words := range w.Accepted {

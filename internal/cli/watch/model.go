@@ -57,6 +57,8 @@ type Rollout struct {
 	Status  string `json:"status"`
 	Reason  string `json:"reason,omitempty"`
 	Blocked string `json:"held,omitempty"`
+	// Next is what comes next, and when.
+	Next string `json:"next,omitempty"`
 	// Now is the server's clock when it was asked last.
 	Now     clock.Instant `json:"now"`
 	Waves   []Wave        `json:"waves"`
@@ -75,7 +77,10 @@ func (r *Rollout) Converged() bool { return rollout.Phase(r.Phase) == rollout.Te
 // and members: the last known ones stay.
 func (r *Rollout) Refresh(d operator.RolloutDetail) {
 	r.Name, r.Phase, r.Status, r.Reason = d.Name, d.Phase, d.Status, d.Reason
-	r.Now = d.Now
+	r.Now, r.Next = d.Now, ""
+	if d.Step != nil {
+		r.Next = d.Step.Message
+	}
 	if d.Blocked == "" || r.Blocked == "" {
 		r.Blocked = d.Blocked // an event has said it in words already
 	}

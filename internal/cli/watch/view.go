@@ -163,6 +163,9 @@ func Lines(s term.Screen, r *Rollout) []string {
 	if r.Blocked != "" && !r.Ended() && moving == 0 {
 		lines = append(lines, "  "+s.Paint(term.Busy, "held: "+r.Blocked))
 	}
+	if r.Next != "" && !r.Ended() {
+		lines = append(lines, "  "+s.Paint(term.Faint, "next: "+r.Next))
+	}
 	return lines
 }
 

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"iter"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
@@ -20,6 +21,7 @@ type Explainer struct {
 	room     [2]*common        // of rollouts, as long as it is enough
 	pending  map[string][]Gate // of the channel's next rollout
 	restored *Restored         // nil when only the state is asked
+	courses  []courseOf        // of rollouts that were asked for
 }
 
 // common is what is true of every host of a rollout.
@@ -75,7 +77,11 @@ func (q *Explainer) rollout(r *rollout.Rollout) *common {
 	q.facts = *q.s.rolloutFacts(gate.ToUpdate, r, q.now)
 	q.facts.q = q
 	all := &common{r: r, blocks: Blocks(q.facts.waves()), soaks: q.s.canarySoaks(r, q.now), asked: make([]shared, 0, 8)}
-	all.opens = latest(all.blocks)
+	if all.opens = latest(all.blocks); all.opens != 0 {
+		if c := q.course(r); c != nil && c.End.Hangs == "" {
+			all.opens = cmp.Or(upcoming(c.Waves[r.Cursor].Done.Earliest, q.now), all.opens)
+		}
+	}
 	q.facts = asking
 	q.rollouts = append(q.rollouts, all)
 	return all

@@ -258,7 +258,7 @@ func (s *State) foldGrant(e event.Entry, h *Host, ev event.Event) {
 			d = s.names[ev.Rollout]
 		}
 		h.Grant = &Grant{ID: ev.Grant, Manifest: d, Rollout: ev.Rollout, Purpose: ev.Purpose,
-			Target: ev.Target, Reason: ev.Reason, Expires: ev.Expires}
+			Target: ev.Target, Reason: ev.Reason, At: e.At, Expires: ev.Expires}
 		if r := s.Rollouts[d]; r != nil && ev.Purpose == host.Update {
 			r.Granted = true
 		}

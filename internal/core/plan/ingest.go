@@ -313,35 +313,26 @@ func Operate(s *State, verb Verb, id, reason, actor string, now clock.Instant) (
 	if r == nil {
 		return nil, unknownErrorf("there is no rollout %q; steady rollout list shows them", id)
 	}
+	if err := s.may(verb, r, now); err != nil {
+		return nil, err
+	}
 	d := &decider{s: s, now: now}
 	switch verb {
 	case Pause:
-		if r.Phase.Ended() || r.Paused {
-			return nil, verbErrorf("rollout %s is %s already", r.Name, Status(r))
-		}
 		d.add("", event.RolloutPaused{Rollout: r.Name, Manifest: r.Manifest, Reason: reason, Actor: actor})
 	case Resume:
-		if t := s.Overrides.Paused(r.Manifest); t != nil {
-			return nil, needsSignature("rollout "+r.Name, t, "steady rollout resume "+r.Name+" --sign KEYS")
-		}
-		if err := d.mayResume(r); err != nil {
-			return nil, err
-		}
 		d.resume(r, reason, actor)
 	case Cancel:
-		if r.Final || r.Phase.Ended() && r.Phase != rollout.Failed && r.Phase != rollout.Reverted {
-			return nil, verbErrorf("rollout %s is %s; there is nothing to cancel", r.Name, Status(r))
-		}
 		d.cancel(r, reason, actor)
 	default:
-		return nil, verbErrorf("unknown verb %q", verb)
+		return nil, verbErrorf("%s is no verb that needs a reason alone", verb)
 	}
 	return d.entries, d.err
 }
 
-func (d *decider) mayResume(r *rollout.Rollout) error {
-	c := d.s.Channels[r.Channel]
-	if b := d.s.controls(r.Name, r.Manifest); b != nil {
+func (s *State) mayResume(r *rollout.Rollout) error {
+	c := s.Channels[r.Channel]
+	if b := s.controls(r.Name, r.Manifest); b != nil {
 		return verbErrorf("%s; %s", b.Message, b.ClearedBy)
 	}
 	switch {
@@ -428,6 +419,8 @@ type Answer struct {
 	// Block is the first gate that blocks.
 	Block *gate.Block `json:"block,omitempty"`
 	Gates []Gate      `json:"gates"`
+	// Turn is when the host's grant comes, of one that waits for it.
+	Turn *Turn `json:"turn,omitempty"`
 	// Pending names a newer rollout of the channel that is not open yet, and
 	// PendingBlock what it waits for.
 	Pending      string      `json:"pending,omitempty"`

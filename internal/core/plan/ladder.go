@@ -85,26 +85,37 @@ func WaveGates(s *State, r *rollout.Rollout, now clock.Instant) []Gate {
 type Step struct {
 	// Wave is the one that opens; empty where the rollout is over then.
 	Wave string `json:"wave,omitempty"`
-	// Earliest is when time alone brings that about; zero where it does not. Events may do so before.
-	Earliest clock.Instant `json:"earliest,omitempty"`
+	// Comes is when that comes about, and Ends when the rollout does.
+	Comes rollout.Estimate `json:"comes"`
+	Ends  rollout.Estimate `json:"ends"`
+	// Message says both.
+	Message string `json:"message"`
 	// Block is the first that holds it; nil where it comes at the next tick.
 	Block *gate.Block `json:"block,omitempty"`
 }
 
 // NextStep says what comes next of a rollout, by the gates of its open wave; nil where none of its
 // waves opens any more.
-func NextStep(s *State, r *rollout.Rollout, now clock.Instant) *Step {
-	gates := WaveGates(s, r, now)
-	if gates == nil || r.Reverting {
+func NextStep(s *State, r *rollout.Rollout, now clock.Instant) *Step { return Explain(s, now).Step(r) }
+
+// Step is NextStep.
+func (q *Explainer) Step(r *rollout.Rollout) *Step {
+	c := q.course(r)
+	if c == nil {
 		return nil
 	}
-	holds := Blocks(gates)
-	out := &Step{Earliest: latest(holds)}
-	if r.Cursor+1 < len(r.Plan.Header.Waves) {
-		out.Wave = r.Plan.Header.Waves[r.Cursor+1].Name
-	}
-	if len(holds) > 0 {
+	out := &Step{Comes: c.Waves[r.Cursor].Done, Ends: c.End}
+	if holds := q.rollout(r).blocks; len(holds) > 0 {
 		out.Block = holds[0]
+	}
+	if r.Cursor+1 < len(c.Waves) {
+		out.Wave = c.Waves[r.Cursor+1].Name
+		out.Message = "wave " + out.Wave + " opens " + out.Comes.Message(q.now) + "; "
+	}
+	if out.Wave != "" && out.Comes.Hangs != "" {
+		out.Message += "the rollout ends some time after that"
+	} else {
+		out.Message += "the rollout ends " + out.Ends.Message(q.now)
 	}
 	return out
 }
@@ -114,6 +125,14 @@ type Upcoming struct {
 	Host  string      `json:"host"`
 	Wave  string      `json:"wave"`
 	Block *gate.Block `json:"block,omitempty"`
+	// Turn is when its grant comes.
+	Turn *Turn `json:"turn,omitempty"`
+}
+
+// Turn is when a host's grant comes, also in words.
+type Turn struct {
+	rollout.Estimate
+	Message string `json:"message"`
 }
 
 // Upcoming lists the first hosts of a rollout's open waves in the order in which they get their
@@ -133,9 +152,22 @@ func (q *Explainer) Upcoming(r *rollout.Rollout, most int) []Upcoming {
 		if wave > r.Cursor || q.kept(f.at(i)) {
 			continue
 		}
-		out = append(out, Upcoming{Host: f.h.Name, Wave: r.Plan.Header.Waves[wave].Name, Block: first(q.gates(f))})
+		out = append(out, Upcoming{Host: f.h.Name, Wave: r.Plan.Header.Waves[wave].Name, Block: first(q.gates(f)), Turn: q.turn(r, i)})
 	}
 	return out
+}
+
+// turn is when the grant of a member that waits comes; nil where none does.
+func (q *Explainer) turn(r *rollout.Rollout, i int) *Turn {
+	c := q.course(r)
+	if c == nil {
+		return nil
+	}
+	e := c.Turn(i)
+	if e == nil {
+		return nil
+	}
+	return &Turn{Estimate: *e, Message: "its grant comes " + e.Message(q.now)}
 }
 
 // line are the members that wait for a grant, in the order in which the planner looks at them.

@@ -66,7 +66,7 @@ func (d *decider) mayOverride(r *rollout.Rollout, t *gate.AcceptedOverride) erro
 		if !r.Paused && r.Phase != rollout.Failed && !r.Reverting {
 			return nil // it still stands against an older pause
 		}
-		return d.mayResume(r)
+		return d.s.mayResume(r)
 	case fleet.OverrideRetry:
 		if n := d.s.Overrides.StopsAfter(t); n != nil {
 			return verbErrorf("override %s was signed at %s, and %s at %s stops the rollout since; sign a new one", t.ID, t.IssuedAt, n.ID, n.IssuedAt)
@@ -80,12 +80,7 @@ func (d *decider) mayOverride(r *rollout.Rollout, t *gate.AcceptedOverride) erro
 			return verbErrorf("rollout %s is %s; there is nothing to cancel", r.Name, Status(r))
 		}
 	case fleet.OverrideRollback:
-		switch {
-		case r.Phase == rollout.Terminal:
-			return verbErrorf("rollout %s has ended; its hosts go back by a release that names the old bundles: steady release rollback", r.Name)
-		case !latest || r.Phase == rollout.Superseded || r.Phase == rollout.Pruned:
-			return verbErrorf("rollout %s was followed by another; roll that one back, or release the old bundles: steady release rollback", r.Name)
-		}
+		return d.s.mayRollBack(r)
 	}
 	return d.mayLoosen(r, t)
 }

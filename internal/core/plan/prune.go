@@ -79,6 +79,12 @@ func (s *State) expired(keep Retention, now clock.Instant) []*rollout.Rollout {
 	return out
 }
 
+// Followed reports whether a newer rollout of the channel took the place of one: where its hosts
+// stand now is no part of it any more.
+func (s *State) Followed(r *rollout.Rollout) bool {
+	return r.Plan == nil || s.Channels[r.Channel].Latest != r.Manifest
+}
+
 // stoodOn is the set of manifests that some host stands on.
 func (s *State) stoodOn() map[digest.Digest]bool {
 	stood := map[digest.Digest]bool{}

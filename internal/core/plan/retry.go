@@ -19,10 +19,7 @@ func Retry(s *State, id, reason, actor string, now clock.Instant) ([]event.Entry
 	if r == nil {
 		return nil, unknownErrorf("there is no rollout %q; steady rollout list shows them", id)
 	}
-	if t := s.Overrides.Restrictions("", r.Manifest); t != nil {
-		return nil, needsSignature("rollout "+r.Name, t, "steady rollout retry "+r.Name+" --sign KEYS")
-	}
-	if err := s.mayRetry(r); err != nil {
+	if err := s.may(Retrying, r, now); err != nil {
 		return nil, err
 	}
 	d := &decider{s: s, now: now}

@@ -80,8 +80,10 @@ type Grant struct {
 	Purpose  host.Purpose  `json:"purpose"`
 	Target   digest.Digest `json:"target"`
 	Reason   string        `json:"reason"`
-	Expires  clock.Instant `json:"expires"`
-	Claimed  bool          `json:"claimed,omitempty"`
+	// At is when it was given; zero in snapshots of before that was kept.
+	At      clock.Instant `json:"at,omitempty"`
+	Expires clock.Instant `json:"expires"`
+	Claimed bool          `json:"claimed,omitempty"`
 }
 
 // Host is what the server knows of one host.

@@ -56,6 +56,7 @@ func (q *Explainer) Why(name string) (*Answer, error) {
 		a.Block = cmp.Or(gate.FirstCode(f, f.purpose, gate.AtOffer, gate.Identity), gate.FirstCode(f, f.purpose, gate.AtOffer, gate.Presence))
 	}
 	a.climbed(m.Status)
+	a.Turn = q.turn(r, i)
 	a.Message = prose.Clauses(s.lacked(h), a.words(h, r, m))
 	if m.Unwilling && m.Status != rollout.Waiting {
 		a.Message += "; it " + gate.Unwilling(h.Declines)

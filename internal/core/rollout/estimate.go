@@ -1,32 +1,99 @@
 package rollout
 
 import (
-	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/core/prose"
 )
 
-// Estimate is the earliest course of one rollout: waves, soak, budgets, host edges and
-// maintenance windows solved together. It is a bound: every host is there, needs the
-// change, activates in no time and stays healthy; budgets hold nothing of other
-// channels; and freshness statements are signed again in time.
+// Estimate is when something comes about while all goes as planned: no host fails or goes
+// away, and no operator steps in. It never lies before the instant that it was made at.
 type Estimate struct {
-	Channel string          `json:"channel"`
-	Start   clock.Instant   `json:"start"`
-	Finish  clock.Instant   `json:"finish"`
-	Waves   []EstimatedWave `json:"waves"`
+	// Earliest is a bound: hosts prepare and activate in no time. Where Hangs is set it is
+	// counted as if that ended now.
+	Earliest clock.Instant `json:"earliest"`
+	// Likely and Latest take hosts at their usual and at their slowest pace; zero where Hangs is set.
+	Likely clock.Instant `json:"likely,omitempty"`
+	Latest clock.Instant `json:"latest,omitempty"`
+	// Hangs is what holds it for a time that the plan does not tell.
+	Hangs string `json:"hangs,omitempty"`
 }
 
-// EstimatedWave is when a wave's first host may be granted, and its last one has
-// converged. A wave without hosts takes no time.
-type EstimatedWave struct {
-	Name  string        `json:"name"`
-	First clock.Instant `json:"first"`
-	Done  clock.Instant `json:"done"`
+// Message says the estimate, for every page, table and line that shows one.
+func (e *Estimate) Message(now clock.Instant) string {
+	if e.Hangs != "" {
+		after := ""
+		if d := e.Earliest.Sub(now); d >= clock.Second {
+			after = "; " + prose.Span(d) + " after that at the earliest"
+		}
+		return "at an open date: " + e.Hangs + after
+	}
+	at := prose.Date(e.Likely) + " (" + ahead(e.Likely, now, clock.Minute/2) + ")"
+	switch {
+	case e.Latest.Sub(now) < clock.Second:
+		return "at any moment"
+	case e.Latest.Sub(e.Earliest) < clock.Minute:
+		return "at " + at
+	case e.Earliest.Sub(now) < clock.Second:
+		return "likely at " + at + ", " + ahead(e.Latest, now, clock.Minute-1) + " at the latest"
+	}
+	return "likely at " + at + ", " + ahead(e.Earliest, now, 0) + " at the earliest, " + ahead(e.Latest, now, clock.Minute-1) + " at the latest"
+}
+
+// ahead is a time to come; from ten minutes on seconds count no more, and it is that of the whole minute
+// once so much was added.
+func ahead(t, now clock.Instant, add clock.Duration) string {
+	d := t.Sub(now)
+	if d >= 10*clock.Minute {
+		d = (d + add) / clock.Minute * clock.Minute
+	}
+	return prose.Ago(now.Add(d), now)
+}
+
+// Course is how one rollout goes while all goes as planned.
+type Course struct {
+	Channel string         `json:"channel"`
+	Start   clock.Instant  `json:"start"` // when it was estimated
+	End     Estimate       `json:"end"`
+	Waves   []CourseOfWave `json:"waves"`
+
+	p      *Problem
+	begins [passes][]clock.Instant // by task; zero: it has begun, or hangs
+	hangs  string
+}
+
+// CourseOfWave is when a wave opens, and when its last host has converged, which promotes it.
+// A wave without hosts takes no time; of one that is promoted already both are zero.
+type CourseOfWave struct {
+	Name  string   `json:"name"`
+	Opens Estimate `json:"opens"`
+	Done  Estimate `json:"done"`
+}
+
+// Turn is when a task may begin at which its host still waits; nil where it does not.
+func (c *Course) Turn(task int) *Estimate {
+	t := &c.p.Tasks[task]
+	if t.State != Waits {
+		return nil
+	}
+	e := Estimate{Earliest: max(c.begins[least][task], c.Start), Likely: c.begins[usual][task], Latest: c.begins[slow][task]}
+	if e.Likely == 0 || e.Latest == 0 {
+		e.Likely, e.Latest, e.Hangs = 0, 0, t.Hangs
+		if e.Hangs == "" {
+			e.Hangs = c.hangs
+		}
+		return &e
+	}
+	e.order()
+	return &e
+}
+
+// order puts right what plays of one list of hosts may bring about: that slower hosts are through before.
+func (e *Estimate) order() {
+	e.Likely = max(e.Likely, e.Earliest)
+	e.Latest = max(e.Latest, e.Likely)
 }
 
 // NeverError says why a rollout cannot end.
@@ -34,179 +101,47 @@ type NeverError struct{ Wave, Why string }
 
 func (e *NeverError) Error() string { return "wave " + e.Wave + " can never finish: " + e.Why }
 
-// group is hosts of a wave that are alike.
-type group struct {
-	leaf    *fleet.Leaf // one of them
-	windows []clock.Window
-	left    int
+// At is the estimate of what comes at an instant.
+func At(t clock.Instant) Estimate { return Estimate{Earliest: t, Likely: t, Latest: t} }
+
+// After is the estimate of what comes once both have.
+func (e Estimate) After(o Estimate) Estimate {
+	return Estimate{Earliest: max(e.Earliest, o.Earliest), Likely: max(e.Likely, o.Likely), Latest: max(e.Latest, o.Latest)}
 }
 
-// flight is hosts on their way.
-type flight struct {
-	until clock.Instant
-	g     *group
-	n     int
+// EstimateOf is the course of a plan that opens at some time, for a fleet of which nothing is known:
+// every host is there and needs the change, and budgets hold nothing of other channels.
+func EstimateOf(m *fleet.Manifest, leaves []fleet.Leaf, opens Estimate) (*Course, error) {
+	c, err := estimateFrom(m, leaves, opens.Earliest)
+	if err != nil || opens.Latest == opens.Earliest {
+		return c, err
+	}
+	likely, err := estimateFrom(m, leaves, opens.Likely)
+	if err != nil {
+		return c, err
+	}
+	latest, err := estimateFrom(m, leaves, opens.Latest)
+	join := func(e, l, s *Estimate) { e.Likely, e.Latest = l.Likely, s.Latest }
+	for i := range c.Waves {
+		join(&c.Waves[i].Opens, &likely.Waves[i].Opens, &latest.Waves[i].Opens)
+		join(&c.Waves[i].Done, &likely.Waves[i].Done, &latest.Waves[i].Done)
+	}
+	join(&c.End, &likely.End, &latest.End)
+	return c, err
 }
 
-type solver struct {
-	m        *fleet.Manifest
-	inFlight []int // by budget
-	done     map[string]bool
-	flights  []flight
-}
-
-// EstimateOf solves the plan of a manifest for a rollout that opens at start.
-func EstimateOf(m *fleet.Manifest, leaves []fleet.Leaf, start clock.Instant) (Estimate, error) {
-	s := &solver{m: m, inFlight: make([]int, len(m.Budgets)), done: map[string]bool{}}
-	e := Estimate{Channel: m.Channel, Start: start, Finish: start}
-	groups := grouped(m, leaves)
-	for i := range m.Waves {
-		w, err := s.wave(i, groups[i], e.Finish)
-		if err != nil {
-			return e, err
-		}
-		e.Waves, e.Finish = append(e.Waves, w), w.Done
+func estimateFrom(m *fleet.Manifest, leaves []fleet.Leaf, start clock.Instant) (*Course, error) {
+	p := NewProblem(m, leaves, start)
+	for i := range p.Tasks {
+		p.Tasks[i].State, p.Tasks[i].Budgets = Waits, leaves[i].Budgets
 	}
-	return e, nil
-}
-
-// grouped groups the leaves by wave. A host that goes before or after another is
-// alone.
-func grouped(m *fleet.Manifest, leaves []fleet.Leaf) [][]*group {
-	first := map[string]bool{}
-	for i := range leaves {
-		for _, h := range leaves[i].After {
-			first[h] = true
-		}
+	for i := range m.Budgets {
+		p.Budgets = append(p.Budgets, Slots{Selector: m.Budgets[i].Selector, Max: m.Budgets[i].Max})
 	}
-	out, index := make([][]*group, len(m.Waves)), map[string]*group{}
-	for i := range leaves {
-		l := &leaves[i]
-		key := key(l)
-		if len(l.After) > 0 || first[l.Host] {
-			key = l.Host
-		}
-		g := index[key]
-		if g == nil {
-			g = &group{leaf: l, windows: m.WindowsOf(l)}
-			index[key], out[l.Wave] = g, append(out[l.Wave], g)
-		}
-		g.left++
+	p.Canaries = m.CanaryMax
+	c := p.Solve()
+	if i := slices.IndexFunc(c.Waves, func(w CourseOfWave) bool { return w.Done.Hangs != "" }); i >= 0 {
+		return c, &NeverError{Wave: c.Waves[i].Name, Why: c.Waves[i].Done.Hangs}
 	}
-	return out
-}
-
-func key(l *fleet.Leaf) string {
-	var b strings.Builder
-	for _, list := range [][]int{{l.Wave}, l.Budgets, l.Windows} {
-		for _, n := range list {
-			b.WriteString(strconv.Itoa(n) + " ")
-		}
-		b.WriteByte('/')
-	}
-	return b.String()
-}
-
-func (s *solver) wave(i int, groups []*group, now clock.Instant) (EstimatedWave, error) {
-	w := EstimatedWave{Name: s.m.Waves[i].Name, First: now, Done: now}
-	begun := false
-	for {
-		for s.grant(groups, now, s.m.Waves[i].Soak) {
-			if !begun {
-				begun, w.First = true, now
-			}
-		}
-		left := slices.IndexFunc(groups, func(g *group) bool { return g.left > 0 })
-		if left < 0 && len(s.flights) == 0 {
-			w.Done = now
-			return w, nil
-		}
-		next, blocked := s.next(groups, now)
-		if next == 0 {
-			return w, &NeverError{Wave: w.Name, Why: s.why(groups[left], blocked)}
-		}
-		now = next
-		s.land(now)
-	}
-}
-
-// grant starts what may start and reports whether anything did.
-func (s *solver) grant(groups []*group, now clock.Instant, soak clock.Duration) bool {
-	began := false
-	for _, g := range groups {
-		if g.left == 0 || !s.eligible(g) || !clock.AllOpen(g.windows, now) {
-			continue
-		}
-		n := g.left
-		for _, b := range g.leaf.Budgets {
-			n = min(n, s.m.Budgets[b].Max-s.inFlight[b])
-		}
-		if n <= 0 {
-			continue
-		}
-		if soak == 0 {
-			n = g.left // one after the other, in no time
-		} else {
-			s.flights = append(s.flights, flight{now.Add(soak), g, n})
-			for _, b := range g.leaf.Budgets {
-				s.inFlight[b] += n
-			}
-		}
-		if g.left -= n; soak == 0 {
-			s.done[g.leaf.Host] = g.left == 0
-		}
-		began = true
-	}
-	return began
-}
-
-func (s *solver) eligible(g *group) bool {
-	return !slices.ContainsFunc(g.leaf.After, func(h string) bool { return !s.done[h] })
-}
-
-// next is when something lands or opens, or zero; blocked is a group whose
-// windows never open again.
-func (s *solver) next(groups []*group, now clock.Instant) (at clock.Instant, blocked *group) {
-	for _, f := range s.flights {
-		at = clock.Earliest(at, f.until)
-	}
-	for _, g := range groups {
-		if g.left == 0 || !s.eligible(g) || clock.AllOpen(g.windows, now) {
-			continue
-		}
-		opens, ok := clock.NextOpening(g.windows, now)
-		if !ok {
-			blocked = g
-			continue
-		}
-		at = clock.Earliest(at, opens)
-	}
-	return at, blocked
-}
-
-func (s *solver) land(now clock.Instant) {
-	s.flights = slices.DeleteFunc(s.flights, func(f flight) bool {
-		if f.until > now {
-			return false
-		}
-		for _, b := range f.g.leaf.Budgets {
-			s.inFlight[b] -= f.n
-		}
-		s.done[f.g.leaf.Host] = true
-		return true
-	})
-}
-
-func (s *solver) why(g, blocked *group) string {
-	if blocked == nil {
-		return fmt.Sprintf("host %s goes after %s, which is in a later wave", g.leaf.Host, strings.Join(g.leaf.After, ", "))
-	}
-	var names []string
-	for i := range blocked.windows {
-		names = append(names, blocked.windows[i].Name)
-	}
-	if len(names) > 1 {
-		return fmt.Sprintf("windows %s of host %s are never open together before %s", strings.Join(names, " and "), blocked.leaf.Host, clock.Horizon(blocked.windows))
-	}
-	return fmt.Sprintf("window %s of host %s does not open often enough before %s", names[0], blocked.leaf.Host, clock.Horizon(blocked.windows))
+	return c, nil
 }

@@ -78,7 +78,7 @@ func TestEarliestFinish(t *testing.T) {
 			leaves: []fleet.Leaf{leaf("h0", 0, in(0), of(0)), leaf("h1", 0, in(0), of(0)), leaf("h2", 0, in(0), of(0))}, want: (14 + 48 + 2) * hour},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			e, err := rollout.EstimateOf(&c.m, c.leaves, start)
+			e, err := rollout.EstimateOf(&c.m, c.leaves, rollout.At(start))
 			var never *rollout.NeverError
 			if c.never != "" {
 				if !errors.As(err, &never) || !strings.Contains(never.Why, c.never) {
@@ -86,8 +86,8 @@ func TestEarliestFinish(t *testing.T) {
 				}
 				return
 			}
-			if err != nil || e.Finish.Sub(start) != c.want {
-				t.Fatalf("finishes after %s, %v; expected %s", e.Finish.Sub(start), err, c.want)
+			if err != nil || e.End.Earliest.Sub(start) != c.want {
+				t.Fatalf("finishes after %s, %v; expected %s", e.End.Earliest.Sub(start), err, c.want)
 			}
 		})
 	}
@@ -113,20 +113,20 @@ func TestMoreRoomIsNeverLater(t *testing.T) {
 				least += m.Waves[w].Soak
 			}
 		}
-		e, err := rollout.EstimateOf(&m, leaves, start)
-		if err != nil || e.Finish < start.Add(least) {
-			t.Fatalf("finishes %s after the start, the soaks alone take %s: %v", e.Finish.Sub(start), least, err)
+		e, err := rollout.EstimateOf(&m, leaves, rollout.At(start))
+		if err != nil || e.End.Earliest < start.Add(least) {
+			t.Fatalf("finishes %s after the start, the soaks alone take %s: %v", e.End.Earliest.Sub(start), least, err)
 		}
 		for i, w := range e.Waves {
-			if w.Done < w.First || i > 0 && w.First < e.Waves[i-1].Done {
+			if w.Done.Earliest < w.Opens.Earliest || w.Done.Likely < w.Done.Earliest || w.Done.Latest < w.Done.Likely || i > 0 && w.Opens != e.Waves[i-1].Done {
 				t.Fatalf("waves overlap: %+v", e.Waves)
 			}
 		}
 		for i := range leaves {
 			leaves[i].Windows, leaves[i].Budgets = nil, nil
 		}
-		if free, err := rollout.EstimateOf(&m, leaves, start); err != nil || free.Finish > e.Finish {
-			t.Fatalf("without windows and budgets it finishes at %s, with them at %s: %v", free.Finish, e.Finish, err)
+		if free, err := rollout.EstimateOf(&m, leaves, rollout.At(start)); err != nil || free.End.Earliest > e.End.Earliest {
+			t.Fatalf("without windows and budgets it finishes at %s, with them at %s: %v", free.End.Earliest, e.End.Earliest, err)
 		}
 	})
 }

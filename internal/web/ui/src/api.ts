@@ -34,8 +34,14 @@ export interface Answer {
   rollout: string;
   status: string;
   target: string;
+  turn?: Turn;
   wave: string;
   waveBlocks?: Block[] | null;
+}
+
+export interface AsOf {
+  at: number;
+  record: number;
 }
 
 export interface Attention {
@@ -254,6 +260,13 @@ export interface ErrorModel {
   status?: number;
   title?: string;
   type?: string;
+}
+
+export interface Estimate {
+  earliest: number;
+  hangs?: string;
+  latest?: number;
+  likely?: number;
 }
 
 export interface Event {
@@ -481,6 +494,7 @@ export interface HostResource {
   reason?: string;
   since?: number;
   state?: string;
+  verbs?: ResourceVerb[] | null;
   version?: number;
 }
 
@@ -664,6 +678,7 @@ export interface Member {
   presence: string;
   progress?: Progress;
   skipped?: boolean;
+  state: string;
   status: string;
   unready?: DegradedResource[] | null;
   wave: number;
@@ -1146,7 +1161,14 @@ export interface Resource {
   reason?: string;
   since?: number;
   state?: string;
+  verbs?: ResourceVerb[] | null;
   version?: number;
+}
+
+export interface ResourceVerb {
+  message?: string;
+  possible: boolean;
+  verb: string;
 }
 
 export interface RestoreWait {
@@ -1199,6 +1221,7 @@ export interface Rollout {
 }
 
 export interface RolloutDetail {
+  asOf?: AsOf;
   blocked?: string;
   budgets?: Budget[] | null;
   channel: string;
@@ -1216,6 +1239,7 @@ export interface RolloutDetail {
   ref: string;
   status: string;
   step?: Step;
+  verbs?: VerbState[] | null;
   waveBlocks?: Block[] | null;
   waves: Wave[] | null;
 }
@@ -1519,7 +1543,9 @@ export interface Status {
 
 export interface Step {
   block?: Block;
-  earliest?: number;
+  comes: Estimate;
+  ends: Estimate;
+  message: string;
   wave?: string;
 }
 
@@ -1553,14 +1579,29 @@ export interface Topics {
   topics: string[] | null;
 }
 
+export interface Turn {
+  earliest: number;
+  hangs?: string;
+  latest?: number;
+  likely?: number;
+  message: string;
+}
+
 export interface Upcoming {
   block?: Block;
   host: string;
+  turn?: Turn;
   wave: string;
 }
 
 export interface Verb {
   reason: string;
+}
+
+export interface VerbState {
+  message?: string;
+  possible: boolean;
+  verb: string;
 }
 
 export interface Wait {
@@ -1579,6 +1620,7 @@ export interface Wave {
   open: boolean;
   soak: number;
   state: string;
+  states: Record<string, number>;
 }
 
 // Answers are what each operation answers, by its id.

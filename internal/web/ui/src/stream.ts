@@ -216,11 +216,13 @@ effect(() => {
 // unkept is the status of what a server does not know of the past: resources, measurements, …
 export const unkept = 410;
 
-// past fetches what a topic was at a record, until nobody asks for that record any more.
+// past fetches what a topic was at a record, until nobody asks for that record any more. One that
+// names a record itself is of that.
 async function past(path: string, at: number, known: boolean, over: AbortSignal): Promise<Answered<unknown>> {
   if (!known) return { seq: at, error: { status: unkept, detail: "What this was then is not in the log." } };
   try {
-    const value = await request<unknown>("GET", `${prefix}${path}${path.includes("?") ? "&" : "?"}at=${at}`, undefined, over);
+    const moment = /[?&]at=/.test(path) ? "" : `${path.includes("?") ? "&" : "?"}at=${at}`;
+    const value = await request<unknown>("GET", `${prefix}${path}${moment}`, undefined, over);
     return { seq: at, value: Array.isArray(value) ? { items: value } : value };
   } catch (e) {
     return { seq: at, error: { status: e instanceof Refused ? e.status : 0, detail: String((e as Error).message) } };

@@ -1,4 +1,4 @@
-import type { Attention, PageNodeRow, Rollout, Status as FleetStatus, Step } from "../api";
+import type { Attention, PageNodeRow, Rollout, Status as FleetStatus } from "../api";
 import { Cells } from "../parts/cells";
 import { Command, Empty, Loaded, Section } from "../parts/layout";
 import { Time } from "../parts/time";
@@ -83,13 +83,6 @@ function ofSessions(all: Attention[]) {
   ];
 }
 
-// Next is what comes of a rollout next, and when.
-function Next({ step }: { step: Step }) {
-  const what = step.wave ? `wave ${step.wave} opens` : "it is over";
-  if (!step.block) return <>Next: {what}, at once</>;
-  return <>Next: {what}; waits for {step.block.waitsFor}{step.earliest ? <>, or by time alone <Time at={step.earliest} /></> : null}</>;
-}
-
 function UnderWay({ rollouts }: { rollouts: Rollout[] }) {
   if (rollouts.length === 0) return <Empty>None. The next one begins with a release: <Command line="steady release publish" /></Empty>;
   return (
@@ -99,7 +92,7 @@ function UnderWay({ rollouts }: { rollouts: Rollout[] }) {
           <a href={`/rollouts/${r.name}`}>{r.name}</a>
           <Status kind="rollouts" word={r.status} />
           <span>{r.blocked ?? ""}</span>
-          <span>{r.step && <Next step={r.step} />}</span>
+          <span>{r.step && `Next: ${r.step.message}`}</span>
           <Time at={r.openedAt || r.queuedAt} />
         </li>
       ))}

@@ -49,7 +49,7 @@ export function ResourcePage({ rest }: { rest: string[] }) {
               {(is?.differences ?? []).length > 0 && <Section title="Differs"><Differences is={is!} /></Section>}
               {edit && left && schema && settled(set)
                 ? <Section title={set.value ? "Change" : "Make"}><Edit key={name} place={place} schema={schema} set={set.value} signed={r.delegation?.bounds.requireSigned} others={r.resources ?? []} /></Section>
-                : <Section title="Set" aside={left && schema && replayed.value === undefined && may("set-resource") && <a href={withParameters({ edit: "1" })}>{set.value ? "Change" : "Make"}</a>}><WhatIsSet set={set} is={is} /></Section>}
+                : <Section title="Set" aside={left && schema && (!set.value || (is && can(is, "set"))) && replayed.value === undefined && may("set-resource") && <a href={withParameters({ edit: "1" })}>{set.value ? "Change" : "Make"}</a>}><WhatIsSet set={set} is={is} /></Section>}
               {is && <Inside place={place} state={is.state} allow={r.delegation?.allow ?? []} />}
             </>
           );
@@ -89,12 +89,16 @@ function NotLeft({ place }: { place: Place }) {
   );
 }
 
+// can reports whether the server says that a verb can be carried out.
+const can = (is: Resource, verb: string) => (is.verbs ?? []).some((v) => v.verb === verb && v.possible);
+
 function Verbs({ place, is, set, schema, left, allow }: { place: Place; is: Resource | undefined; set: ManagedResource | undefined; schema: Schema; left: boolean; allow: string[] }) {
   const { host, kind, name } = place;
   if (!is) return null;
+  const not = [...new Set((is.verbs ?? []).filter((v) => !v.possible).map((v) => v.message ?? ""))];
   return (
     <div class="verbs">
-      {(schema["x-verbs"] ?? []).filter((verb) => (left || verb === "retry") && (verb !== "cancel" || is.state === "Building")).map((verb) => {
+      {(schema["x-verbs"] ?? []).filter((verb) => can(is, verb) || (verb === "retry" && !left)).map((verb) => {
         const label = verb[0]!.toUpperCase() + verb.slice(1);
         return verb === "retry" && !left
           ? <Verb key={verb} operation="retry-host" label={label} parts={{ host }} body={(g) => ({ resource: `${kind}/${name}`, reason: g.reason })} line={(g) => `steady host retry ${host} ${kind}/${name}${because(g)}`} />
@@ -102,12 +106,13 @@ function Verbs({ place, is, set, schema, left, allow }: { place: Place; is: Reso
       })}
       {kind === "workspace" && left && <SnapshotOf place={place} />}
       {["image", "snapshot"].includes(kind) && may("set-resource") && replayed.value === undefined && <a href={`/workspaces?${new URLSearchParams({ host, from: kind === "snapshot" ? `snapshot/${name}` : name })}`}>New workspace from it</a>}
-      {set && (
+      {set && can(is, "remove") && (
         <Verb operation="remove-resource" label="Remove" parts={{ host, kind, name }} danger what={kind === "workspace" ? "It goes with its container; named volumes, its image and its routes stay." : "It goes from the host once nothing uses it."}
           fields={[{ name: "consent", label: "Also although many are removed at once", type: "checkbox", after: /allowMassChange/ }]}
           body={() => undefined} query={(g) => ({ reason: g.reason ?? "", allowMassChange: g.consent ?? "" })}
           line={(g) => `steady remove ${host} ${kind}/${name}${g.consent ? " --allow-mass-change" : ""}${because(g)}`} />
       )}
+      {left && not.length > 0 && <details class="signed"><summary>Not now</summary><ul>{not.map((m) => <li key={m}>{m}</li>)}</ul></details>}
       {allow.length === 0 && <span class="dim">Its declaration allows no logs and no commands.</span>}
     </div>
   );

@@ -8,21 +8,24 @@ import { Verb, because } from "./verb";
 
 // Ladder is every gate in the order in which they are asked: whether it was passed, what it
 // waits for, and what each person may do about it.
-export function Ladder({ label, gates }: { label: string; gates: Gate[] }) {
+// Remedies that the page offers already are left out, and each is offered once.
+export function Ladder({ label, gates, without = [] }: { label: string; gates: Gate[]; without?: Operation[] }) {
   if (gates.every((g) => g.state === "passed")) {
-    return <details><summary>All {gates.length} gates were passed</summary><Rungs label={label} gates={gates} /></details>;
+    return <details><summary>All {gates.length} gates were passed</summary><Rungs label={label} gates={gates} without={without} /></details>;
   }
-  return <Rungs label={label} gates={gates} />;
+  return <Rungs label={label} gates={gates} without={without} />;
 }
 
-function Rungs({ label, gates }: { label: string; gates: Gate[] }) {
+function Rungs({ label, gates, without }: { label: string; gates: Gate[]; without: Operation[] }) {
+  const offered = new Set<string>();
+  const fresh = (r: Remedy) => !without.includes(r.operation as Operation) && !offered.has(r.command) && offered.add(r.command);
   return (
     <ol class="ladder" aria-label={label}>
       {gates.map((g) => (
         <li key={g.gate + (g.rule ?? "")} class={g.state}>
           <Status kind="other" word={g.state}>{g.state === "notReached" ? "not reached" : g.state}</Status>{" "}
           <Status kind="gates" word={g.gate} />{g.rule && g.rule !== g.gate && <span class="dim"> {g.rule}</span>}
-          {g.block && <Why block={g.block} />}
+          {g.block && <Why block={g.block} remedies={(g.block.remedies ?? []).filter(fresh)} />}
         </li>
       ))}
     </ol>
@@ -30,14 +33,14 @@ function Rungs({ label, gates }: { label: string; gates: Gate[] }) {
 }
 
 // Why is what a gate waits for, and what clears it.
-export function Why({ block }: { block: Block }) {
+export function Why({ block, remedies = block.remedies ?? [] }: { block: Block; remedies?: Remedy[] }) {
   return (
     <div class="block">
       <p>
         {block.message} {block.earliest > 0 && <span class="dim">Earliest <Time at={block.earliest} />.</span>}
         {block.clearedBy && <span class="dim"> Cleared by {block.clearedBy}.</span>}
       </p>
-      {(block.remedies ?? []).map((r) => <Do key={r.command} remedy={r} />)}
+      {remedies.map((r) => <Do key={r.command} remedy={r} />)}
     </div>
   );
 }
@@ -60,6 +63,7 @@ export function WhyHost({ answer }: { answer: Answer }) {
   return (
     <>
       <p class="why">{answer.message}</p>
+      {answer.turn && <p>{answer.turn.message[0]!.toUpperCase() + answer.turn.message.slice(1)}.</p>}
       {(answer.gates ?? []).length > 0 && <Ladder label="Gates before the next grant" gates={answer.gates!} />}
       {(answer.pendingGates ?? []).length > 0 && <><h3>Then, {answer.pending}</h3><Ladder label={`Gates of ${answer.pending}`} gates={answer.pendingGates!} /></>}
       {(answer.waveBlocks ?? []).length > 0 && <><h3>Its wave {answer.wave} waits for</h3>{answer.waveBlocks!.map((b) => <Why key={b.code + b.message} block={b} />)}</>}

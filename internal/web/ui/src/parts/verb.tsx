@@ -1,4 +1,4 @@
-import { useRef, useState } from "preact/hooks";
+import { useId, useRef, useState } from "preact/hooks";
 import { type Operation, call } from "../request";
 import { may } from "../login";
 import { replayed } from "../stream";
@@ -50,6 +50,7 @@ export function Verb(v: VerbOf) {
   const [given, setGiven] = useState<Record<string, string>>({});
   const [error, setError] = useState("");
   const [busy, setBusy] = useState(false);
+  const key = useId(); // one verb may stand twice on a page
   if (!may(v.operation) || replayed.value !== undefined) return null;
   const initial = Object.fromEntries((v.fields ?? []).map((f) => [f.name, f.value ?? ""]));
   const all = { ...initial, ...given };
@@ -78,7 +79,6 @@ export function Verb(v: VerbOf) {
     const t = e.target as HTMLInputElement;
     setGiven({ ...given, [name]: t.type === "checkbox" ? (t.checked ? "true" : "") : t.value });
   };
-  const key = `${v.operation}-${v.label}-${Object.values(v.parts ?? {}).join("-")}`.replace(/\W+/g, "-");
   return (
     <>
       <button type="button" class={v.danger ? "danger" : ""} onClick={open} data-verb={v.operation}>{v.label}</button>
