@@ -24,7 +24,9 @@ func (w *world) decide(verb plan.Verb, r *rollout.Rollout) error {
 	case plan.Retrying:
 		_, err = plan.Retry(s, id, "because", "ada", w.now)
 	case plan.RollingBack:
-		_, err = plan.Override(s, w.word(fleet.OverrideRollback, r.Manifest), "ada", w.now)
+		word := w.word(fleet.OverrideRollback, r.Manifest)
+		word.Version++ // after any other that was signed at this instant
+		_, err = plan.Override(s, word, "ada", w.now)
 	default:
 		_, err = plan.Operate(s, verb, id, "because", "ada", w.now)
 	}
