@@ -243,6 +243,11 @@ func (b *builder) resolved() (fleet.Resolved, error) {
 		Channels:     map[string]fleet.ResolvedChannel{},
 		ChannelEdges: append([]fleet.Edge{}, b.plan.ChannelEdges...),
 		Servers:      b.plan.Servers,
+		Follows:      []fleet.ReleaseRef{},
+	}
+	if prev := b.o.Previous; prev != nil {
+		base := prev.Resolved.Value()
+		r.Follows = base.Lineage(prev.Resolved.Digest())
 	}
 	for _, cp := range b.plan.Channels {
 		r.Channels[cp.Name] = cp.Settings

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/steadyfleet/steady/internal/api/operator"
+	"github.com/steadyfleet/steady/internal/control/documents"
 	"github.com/steadyfleet/steady/internal/core/access"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/event"
@@ -146,7 +147,11 @@ func (h *Handler) push(w http.ResponseWriter, r *http.Request) {
 		h.problem(w, refused(http.StatusUnsupportedMediaType, "a release is accepted only as a plain tar, without Content-Encoding"))
 		return
 	}
-	pushed, err := h.c.PushRelease(r.Context(), r.Body, actor(r.Context()))
+	rule := documents.FollowsNewest
+	if r.URL.Query().Get("restored") == "true" {
+		rule = documents.DescendsOfNewest
+	}
+	pushed, err := h.c.PushRelease(r.Context(), r.Body, rule, actor(r.Context()))
 	if err != nil {
 		h.problem(w, h.refusal(err))
 		return

@@ -70,7 +70,7 @@ func (h *Handler) status(ctx context.Context, in *AtRecord) (operator.Status, er
 			out.Channels = append(out.Channels, ch)
 		}
 		if names, newest := s.LackedRelease(); len(names) > 0 {
-			out.Warnings = append(out.Warnings, fmt.Sprintf("%s a release that this server lacks, version %d at most, since its log was restored: %s. Next: steady release push of the newest release",
+			out.Warnings = append(out.Warnings, fmt.Sprintf("%s a release that this server lacks, version %d at most, since its log was restored: %s. Next: steady release push --restored of the newest release",
 				prose.Count(len(names), "host")+prose.Verb(len(names), " runs", " run"), newest.Version, prose.Names(names, 5)))
 		}
 	})
