@@ -4,10 +4,6 @@ import (
 	"bytes"
 	"encoding/hex"
 	"fmt"
-	"maps"
-	"os"
-	"os/exec"
-	"slices"
 	"strings"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
@@ -145,8 +141,8 @@ func (b *builder) run() error {
 func (b *builder) chooseRef() error {
 	ref := b.o.Ref
 	if ref == "" {
-		commit, ok := gitCommit(b.src)
-		if !ok {
+		commit := b.src.Commit
+		if commit == "" {
 			raw, err := trust.Canonical(struct {
 				Plan    fleet.Plan
 				Version uint64
@@ -181,30 +177,6 @@ func (b *builder) refInUse(ref string) bool {
 		}
 	}
 	return false
-}
-
-// gitCommit returns the commit of a checkout in which nothing that the release
-// is made of differs from it; other files may.
-func gitCommit(src *fleetdir.Source) (string, bool) {
-	run := func(args ...string) (string, error) {
-		cmd := exec.Command("git", append([]string{"--literal-pathspecs", "-c", "core.fsmonitor=false", "-C", src.Dir}, args...)...)
-		cmd.Env = append(os.Environ(), "GIT_OPTIONAL_LOCKS=0")
-		out, err := cmd.Output()
-		return strings.TrimSpace(string(out)), err
-	}
-	commit, err := run("rev-parse", "--verify", "HEAD")
-	if err != nil || len(commit) < refLength {
-		return "", false
-	}
-	if tracked, err := run("ls-files", "--", fleetdir.FleetFile); err != nil || tracked == "" {
-		return "", false
-	}
-	args := []string{"status", "--porcelain", "--untracked-files=all", "--ignored=matching", "--", fleetdir.FleetFile, fleetdir.LockFile}
-	for _, name := range slices.Sorted(maps.Keys(src.Declaration.Bundles)) {
-		args = append(args, src.Declaration.Bundles[name].Path)
-	}
-	status, err := run(args...)
-	return commit, err == nil && status == ""
 }
 
 // FleetResolvedHash is what a manifest's fleetResolvedHash holds: the digest of
@@ -244,6 +216,7 @@ func (b *builder) resolved() (fleet.Resolved, error) {
 		ChannelEdges: append([]fleet.Edge{}, b.plan.ChannelEdges...),
 		Servers:      b.plan.Servers,
 		Follows:      []fleet.ReleaseRef{},
+		Commit:       b.src.Commit,
 	}
 	if prev := b.o.Previous; prev != nil {
 		base := prev.Resolved.Value()
