@@ -60,7 +60,7 @@ func (h *Handler) status(ctx context.Context, in *AtRecord) (operator.Status, er
 	out := operator.Status{Fleet: h.c.Fleet(), Seq: head.Seq, Term: head.Term, Now: c.Now(), SafeMode: c.SafeMode(), Root: operator.RootInfo{Version: root.Version, Epoch: root.Epoch, Expires: root.Expires}, Warnings: []string{}, Channels: []operator.ChannelState{}}
 	roster := c.Roster()
 	err = c.View(ctx, func(s *plan.State) {
-		out.Release = operator.ReleaseInfo{Version: s.Release.Version, Ref: s.Release.Ref, AcceptedAt: s.Release.At,
+		out.Release = operator.ReleaseInfo{Version: s.Release.Version, Ref: s.Release.Ref, Resolved: s.Release.Resolved, AcceptedAt: s.Release.At,
 			TimestampAt: s.Timestamp.IssuedAt, RootVersion: s.Root.Version}
 		out.Hosts, out.Health = countHosts(s, roster), fleetHealth(s, c.Totals(s))
 		out.Hosts.Versions = c.AgentVersions()

@@ -78,6 +78,7 @@ type Status struct {
 type ReleaseInfo struct {
 	Version     uint64        `json:"version"`
 	Ref         string        `json:"ref"`
+	Resolved    digest.Digest `json:"resolved,omitempty"` // of its snapshot
 	AcceptedAt  clock.Instant `json:"acceptedAt"`
 	TimestampAt clock.Instant `json:"timestampAt"`
 	RootVersion uint64        `json:"rootVersion"`
@@ -246,6 +247,8 @@ type RolloutDetail struct {
 	// Budgets are those that bound how many of its hosts change at a time, with the slots that
 	// any rollout uses of them.
 	Budgets []Budget `json:"budgets,omitempty"`
+	// CancelOpens is what a cancel of it would open the way for, now.
+	CancelOpens []plan.Opening `json:"cancelOpens,omitempty"`
 }
 
 // Budget is a bound on the hosts of a selector that change at a time, and how many do.

@@ -187,6 +187,11 @@ type kept struct {
 
 func (k kept) Mode() fs.FileMode { return k.mode }
 
+// GitError says that git does not tell what it tracks.
+type GitError struct{ words string }
+
+func (e *GitError) Error() string { return e.words }
+
 // git runs it for what it prints. Nothing of the repository is changed, and no program that
 // its configuration names is run.
 func git(dir string, args ...string) (string, error) {
@@ -197,10 +202,10 @@ func git(dir string, args ...string) (string, error) {
 	out, err := cmd.Output()
 	switch {
 	case errors.Is(err, exec.ErrNotFound):
-		return "", errors.New("the folder is in a repository, and git, which says what belongs to it, is not installed: install it, or build with --untracked .")
+		return "", &GitError{"the folder is in a repository, and git, which says what belongs to it, is not installed: install it, or build with --untracked ."}
 	case err != nil:
 		words, _, _ := strings.Cut(strings.TrimSpace(stderr.String()), "\n")
-		return "", fmt.Errorf("git %s: %w: %s; mend that, or build with --untracked .", args[0], err, words)
+		return "", &GitError{fmt.Sprintf("git %s: %v: %s; mend that, or build with --untracked .", args[0], err, words)}
 	}
 	return string(out), nil
 }

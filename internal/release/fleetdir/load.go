@@ -62,6 +62,9 @@ func Load(dir string, untracked ...string) (*Source, []strictyaml.Problem) {
 // declaration allows.
 func load(dir string, p *pins, untracked []string) (*Source, []strictyaml.Problem) {
 	root, err := checkout.Open(dir, checkout.Options{Main: FleetFile, Also: untracked})
+	if git, is := errors.AsType[*checkout.GitError](err); is {
+		return nil, []strictyaml.Problem{{File: dir, Message: git.Error()}}
+	}
 	if err != nil {
 		return nil, []strictyaml.Problem{{File: dir, Message: fmt.Sprintf("the folder cannot be opened: %v: expected a folder with %s; steady init makes one", disk.Cause(err), FleetFile)}}
 	}
