@@ -32,7 +32,9 @@ type BuildOptions struct {
 	// Epoch is the key epoch of the root; 0 means 1. One that differs from that of
 	// Previous begins versions at 1 again.
 	Epoch uint64
-	Now   clock.Instant // wall time
+	// Removals are consent to what is removed of Previous.
+	Removals []fleet.Removal
+	Now      clock.Instant // wall time
 }
 
 // Release is a release in memory.
@@ -42,6 +44,8 @@ type Release struct {
 	Version uint64
 	// Changed lists the channels with a new manifest, sorted.
 	Changed []string
+	// Again says what the plans give hosts that the release before took from them.
+	Again []Again
 	// Expected says per channel with hosts when a rollout would end at the
 	// earliest, sorted by channel.
 	Expected []Expected
@@ -84,8 +88,8 @@ type builder struct {
 func (b *builder) inputs() fleet.Inputs {
 	in := fleet.Inputs{
 		Bundles: map[string]fleet.Bundle{}, Digests: map[string]digest.Digest{}, BundleProbes: map[string]fleet.ProbeSet{},
-		NoResources: map[string]bool{},
-		Now:         b.o.Now, Zones: b.zones(), Packs: packs(),
+		NoResources: map[string]bool{}, Removals: b.o.Removals,
+		Now: b.o.Now, Zones: b.zones(), Packs: packs(),
 	}
 	for name, sb := range b.src.Bundles {
 		in.Bundles[name], in.Digests[name], in.BundleProbes[name] = sb.Bundle, sb.Digest, sb.Probes
@@ -269,6 +273,7 @@ func (b *builder) channel(cp *fleet.ChannelPlan, hash digest.Digest) ([]fleet.Ma
 	b.rel.Files[payloadName(ManifestPath(ref.Rollout))] = raw
 	b.rel.Files[LeavesPath(ref.Rollout)] = joinLeaves(leaves)
 	b.rel.Changed = append(b.rel.Changed, cp.Name)
+	b.rel.Again = append(b.rel.Again, again(cp, old)...)
 	kept, err := b.keep(old[:min(len(old), History-1)])
 	return append([]fleet.ManifestRef{ref}, kept...), err
 }

@@ -206,9 +206,10 @@ func TestMassChangeNeedsConsent(t *testing.T) {
 		return s
 	})
 	_, ps := Build(load(t, fleetDir), BuildOptions{Ref: "r2", Previous: v1, Now: t0})
-	if want := "fleet.yaml:8:1: 2 of 6 hosts of version 1 are removed or lose their bundle: expected at most 20 % at once, or allowMassChange: true\n"; !strings.HasPrefix(lines(ps), want) {
+	if want := "fleet.yaml:8:1: 2 of 6 hosts of version 1 are removed or lose their bundle: expected at most 20 % at once, or --allow-removal hosts=stable:web-2,web-3 if these are meant"; !strings.HasPrefix(lines(ps), want) {
 		t.Errorf("got  %swant %s", lines(ps), want)
 	}
+	build(t, load(t, fleetDir), BuildOptions{Ref: "r2", Previous: v1, Now: t0, Removals: []fleet.Removal{{What: fleet.RemovedHosts, Of: "stable", Names: []string{"web-2", "web-3"}}}})
 	edit(t, fleetFile, func(s string) string { return s + "allowMassChange: true\n" })
 	build(t, load(t, fleetDir), BuildOptions{Ref: "r2", Previous: v1, Now: t0})
 }

@@ -80,6 +80,11 @@ func (h *Handler) changing() {
 			return plan.Decommission(s, in.Host, in.Body.Reason, actor, now)
 		})
 	add(h, post("freeze-host", "/hosts/{host}/freeze", "Give a host no grants for a while"), operating, h.freeze)
+	add(h, huma.Operation{OperationID: "foresee-release", Method: http.MethodPost, Path: "/releases/foresee",
+		Summary: "Say which hosts would not run what a release gives them", MaxBodyBytes: 16 << 20}, releasing,
+		func(ctx context.Context, in *bodyIn[operator.Foresight]) (out []plan.Refusing, err error) {
+			return out, h.c.View(ctx, func(s *plan.State) { out = append([]plan.Refusing{}, plan.Foresee(s, in.Body.Given)...) })
+		})
 	do(h, post("reconcile", "/reconcile", "Evaluate every rollout and host now"), operating,
 		func(ctx context.Context, _ *none) error { return h.c.Operate(ctx, nil) })
 	add(h, post("end-safe-mode", "/safe-mode/end", "Go on without the events that hosts owe the server"), admin,

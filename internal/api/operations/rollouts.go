@@ -33,7 +33,7 @@ func rolloutRow(s *plan.State, r *rollout.Rollout, now clock.Instant) operator.R
 
 func queuedRow(w plan.Queued) operator.Rollout {
 	row := operator.Rollout{Name: w.Rollout, Channel: w.Channel, Ref: strings.TrimPrefix(w.Rollout, w.Channel+"@"), Manifest: w.Manifest,
-		Phase: operator.Queued, Status: operator.Queued, QueuedAt: w.Since}
+		Phase: operator.Queued, Status: operator.Queued, QueuedAt: w.Since, Behind: w.Behind}
 	if w.Block != nil {
 		row.Blocked = w.Block.Message
 	}

@@ -87,6 +87,9 @@ func NewClient(o Options) (*Client, error) {
 	}}, nil
 }
 
+// URL is where the server is.
+func (c *Client) URL() string { return c.base.String() }
+
 // Close drops idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
@@ -228,6 +231,11 @@ func (c *Client) push(ctx context.Context, packed io.Reader, q url.Values) (p Pu
 		return p, err
 	}
 	return p, answer(resp, &p)
+}
+
+// Foresee says which hosts would not run what a release gives them.
+func (c *Client) Foresee(ctx context.Context, given []plan.Given) (out []plan.Refusing, err error) {
+	return out, c.post(ctx, "/releases/foresee", Foresight{Given: given}, &out)
 }
 
 // Reconcile has the planner look at everything now.

@@ -84,6 +84,11 @@ type ReleaseInfo struct {
 	RootVersion uint64        `json:"rootVersion"`
 }
 
+// Foresight asks what would come of a release: which hosts each channel gives what.
+type Foresight struct {
+	Given []plan.Given `json:"given" maxItems:"100000" doc:"The hosts of each channel that get a bundle"`
+}
+
 // Health is the answer of the routes of health and readiness: "ok", or what is wrong.
 type Health struct {
 	Status  string                 `json:"status"`
@@ -223,6 +228,8 @@ type Rollout struct {
 	Reason string `json:"reason,omitempty"`
 	// QueuedAt is when a release listed a rollout that has not opened.
 	QueuedAt clock.Instant `json:"queuedAt,omitempty"`
+	// Behind is the rollout of its channel that it is queued behind.
+	Behind   string        `json:"behind,omitempty"`
 	OpenedAt clock.Instant `json:"openedAt"`
 	EndedAt  clock.Instant `json:"endedAt,omitempty"`
 	// Blocked says what keeps it from going on, right now.

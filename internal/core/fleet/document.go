@@ -71,7 +71,8 @@ type Resolved struct {
 	// what that followed. Empty is a first release; nil is one that does not name its base,
 	// as releases of before this field do.
 	Follows []ReleaseRef `json:"follows,omitzero"`
-	// Commit is the one that it was built of, where nothing of the checkout differed.
+	// Commit is the one of the sources, where nothing of the checkout differed; a rollback has
+	// that of the release before it.
 	Commit string `json:"commit,omitempty"`
 }
 

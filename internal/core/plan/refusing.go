@@ -36,7 +36,7 @@ func Foresee(s *State, given []Given) (out []Refusing) {
 			continue
 		}
 		if why := s.quarantined(c, g.Bundle, ""); why != "" {
-			next := clearing(g)
+			next := "steady quarantine clear " + c.Name + " " + g.Bundle.Short() + " --reason R"
 			if c.Quarantine[g.Bundle] == "" {
 				next += " --sign KEYS"
 			}
@@ -53,7 +53,8 @@ func Foresee(s *State, given []Given) (out []Refusing) {
 			})
 			if i < 0 {
 				one := Given{Channel: g.Channel, Bundle: g.Bundle, Hosts: []string{host}}
-				out = append(out, Refusing{one, why, clearing(g) + " --sign KEYS"})
+				next := "steady quarantine clear " + c.Name + " " + string(g.Bundle) + " --reason R --sign KEYS" // hosts obey it as well
+				out = append(out, Refusing{one, why, next})
 				continue
 			}
 			out[i].Hosts = append(out[i].Hosts, host)
@@ -61,9 +62,6 @@ func Foresee(s *State, given []Given) (out []Refusing) {
 	}
 	return out
 }
-
-// clearing is the command that allows a bundle again; signed, hosts obey it as well.
-func clearing(g Given) string { return "steady quarantine clear " + g.Channel + " " + g.Bundle.Short() }
 
 // refusesBundle says why a host does not run a bundle that its channel allows; empty where
 // nothing is known.

@@ -33,7 +33,7 @@ func TestS18WhatWasRolledBackIsRefusedByName(t *testing.T) {
 	w.live(10)
 	w.phase("c@r2", rollout.Reverted)
 	if got := w.foresee(bundles[1], "h0 h1"); !strings.HasPrefix(got, "h0 h1: an operator had c@") || !strings.Contains(got, "incident 7") ||
-		!strings.Contains(got, "steady quarantine clear c "+bundles[1].Short()+" --sign KEYS") {
+		!strings.Contains(got, "steady quarantine clear c "+string(bundles[1])+" --reason R --sign KEYS") {
 		t.Errorf("foreseen: %s", got)
 	}
 	if got := w.foresee(bundles[2], "h0 h1"); got != "" {

@@ -119,6 +119,9 @@ func (f *Folder) Hides(name string) bool {
 // sorted: those that git ignores on purpose are not among them.
 func (f *Folder) Untracked() []string { return f.top.below(f.at, f.top.untracked) }
 
+// Tracked reports whether git tracks the folder.
+func (f *Folder) Tracked() bool { return f.top.tracks() }
+
 // Commit is the commit of which nothing in these paths differs; empty where something
 // does, or git does not track the folder.
 func (f *Folder) Commit(paths ...string) string {

@@ -2,6 +2,7 @@ package checkout
 
 import (
 	"bytes"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -208,4 +209,22 @@ func git(dir string, args ...string) (string, error) {
 		return "", &GitError{fmt.Sprintf("git %s: %v: %s; mend that, or build with --untracked .", args[0], err, words)}
 	}
 	return string(out), nil
+}
+
+// ErrShallow says that a checkout does not have its whole history.
+var ErrShallow = errors.New("the checkout is shallow: git fetch --unshallow, or fetch-depth: 0 in CI, brings the rest")
+
+// Contains reports whether the history of a checkout has a commit.
+func Contains(dir, commit string) (bool, error) {
+	if raw, err := hex.DecodeString(commit); err != nil || len(raw) < 20 {
+		return false, fmt.Errorf("%q is no commit", commit)
+	}
+	if _, err := git(dir, "merge-base", "--is-ancestor", commit, "HEAD"); err == nil {
+		return true, nil
+	}
+	shallow, err := git(dir, "rev-parse", "--is-shallow-repository")
+	if err == nil && strings.TrimSpace(shallow) == "true" {
+		err = ErrShallow
+	}
+	return false, err
 }

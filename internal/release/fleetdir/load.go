@@ -34,6 +34,8 @@ type Source struct {
 	// Commit is the one of which nothing that the release is made of differs; empty
 	// outside of a checkout.
 	Commit string
+	// Tracked says that it is a checkout.
+	Tracked bool
 	// Bundles are by declared name; "" is the empty bundle of hosts without one.
 	Bundles map[string]Bundle
 	doc     *strictyaml.Doc
@@ -89,7 +91,7 @@ func load(dir string, p *pins, untracked []string) (*Source, []strictyaml.Proble
 			problems = append(problems, found...)
 		}
 		problems = append(problems, src.loadBundles(root, p)...)
-		src.Commit = root.Commit(src.files()...)
+		src.Commit, src.Tracked = root.Commit(src.files()...), root.Tracked()
 	}
 	return src, strictyaml.Sort(problems)
 }
