@@ -121,7 +121,11 @@ func (c *Control) otherBase(ctx context.Context, e *documents.BaseError) string 
 	if e.Descends {
 		return words + "It follows that one by releases which the server lacks: if the server was restored from a backup, steady release push --restored; else build on what the server has: steady release publish"
 	}
-	return words + "Accepting it would undo what was published since. Take that into the sources (git pull), then build on it: steady release publish, or steady release build --previous server"
+	back := ""
+	if e.Older() {
+		back = "; to go back to it: steady release rollback"
+	}
+	return words + "It would undo what was published since. Take that into the sources (git pull), then build on it: steady release publish, or steady release build --previous server" + back
 }
 
 // publisher names who had a release accepted, as far as the log has it still.

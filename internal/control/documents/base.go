@@ -1,6 +1,7 @@
 package documents
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -33,6 +34,10 @@ type BaseError struct {
 }
 
 func (e *BaseError) Error() string {
+	is, newest := fmt.Sprintf("release %s, version %d,", e.Release.Ref, e.Release.Version), fmt.Sprintf("version %d, %s", e.Newest.Version, e.Newest.Ref)
+	if e.Older() {
+		return is + " is older than the newest release of the server, " + newest
+	}
 	base := "no release"
 	if len(e.Release.Follows) > 0 {
 		base = fmt.Sprintf("version %d", e.Release.Follows[0].Version)
@@ -40,8 +45,13 @@ func (e *BaseError) Error() string {
 			base = "another " + base
 		}
 	}
-	return fmt.Sprintf("release %s, version %d, was built on %s, and the newest release of the server is version %d, %s",
-		e.Release.Ref, e.Release.Version, base, e.Newest.Version, e.Newest.Ref)
+	return is + " was built on " + base + ", and the newest release of the server is " + newest
+}
+
+// Older reports whether the release comes before the newest one: it was accepted once, or
+// built on what was.
+func (e *BaseError) Older() bool {
+	return cmp.Or(cmp.Compare(e.Release.Epoch, e.Newest.Epoch), cmp.Compare(e.Release.Version, e.Newest.Version)) < 0
 }
 
 // check compares the base of a release with the newest one that was accepted.
