@@ -14,7 +14,6 @@ import (
 	"strings"
 
 	"github.com/steadyfleet/steady/internal/api/operator"
-	"github.com/steadyfleet/steady/internal/cli/command"
 	"github.com/steadyfleet/steady/internal/cli/exit"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
@@ -170,19 +169,19 @@ func (a *app) contains(dir string, src *fleetdir.Source, base *release.Verified,
 		return nil
 	}
 	r := base.Resolved.Value()
-	if r.Commit == "" {
-		return nil
+	if len(r.Commit) < 12 {
+		return nil // it was built of something else than a commit
 	}
 	has, err := checkout.Contains(dir, r.Commit)
 	switch {
 	case errors.Is(err, checkout.ErrShallow):
-		a.Warn("whether this checkout has commit %s, of which release %s was built, is not known: %v", command.Short(r.Commit), r.Ref, err)
+		a.Warn("whether this checkout has commit %s, of which release %s was built, is not known: %v", r.Commit[:12], r.Ref, err)
 		return nil
 	case err != nil || has:
 		return err
 	}
 	return exit.With(exit.Refused, fmt.Errorf("the newest release of the server is version %d, %s, built of commit %s, which this checkout does not contain: what that brought would be undone; take it in first (git pull), or build on the release all the same: steady release publish --previous server",
-		r.Version, r.Ref, command.Short(r.Commit)))
+		r.Version, r.Ref, r.Commit[:12]))
 }
 
 // foresee refuses a release of which hosts would be given again what was taken from them,

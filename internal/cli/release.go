@@ -197,6 +197,14 @@ func (a *app) build(ctx context.Context, dir string, o buildOptions) error {
 // buildRelease builds the release of a fleet folder and writes it, unless the
 // options say dry. What is wrong in the folder is said already.
 func (a *app) buildRelease(ctx context.Context, dir string, o buildOptions) (built, error) {
+	opts := release.BuildOptions{Ref: o.ref, Now: a.Wall()}
+	for _, text := range o.removals {
+		r, err := fleet.ParseRemoval(text)
+		if err != nil {
+			return built{}, exit.Badf("--allow-removal %w", err)
+		}
+		opts.Removals = append(opts.Removals, r)
+	}
 	untracked := o.untracked
 	if o.lock {
 		untracked = append(slices.Clone(untracked), fleetdir.LockFile)
@@ -218,14 +226,7 @@ func (a *app) buildRelease(ctx context.Context, dir string, o buildOptions) (bui
 	if err := a.contains(dir, src, prev, o); err != nil {
 		return built{}, err
 	}
-	opts := release.BuildOptions{Ref: o.ref, Previous: prev, Now: a.Wall()}
-	for _, text := range o.removals {
-		r, err := fleet.ParseRemoval(text)
-		if err != nil {
-			return built{}, exit.Badf("--allow-removal %w", err)
-		}
-		opts.Removals = append(opts.Removals, r)
-	}
+	opts.Previous = prev
 	if prev != nil {
 		opts.Epoch = prev.Resolved.Value().Epoch
 	}

@@ -104,10 +104,10 @@ func TestRemovalCoversWhatItNames(t *testing.T) {
 	if got := remove([]string{files}, "web-2", "lab-1"); !strings.HasPrefix(got, "error [hosts] 2 of 5") || strings.Contains(got, "bundles") {
 		t.Errorf("consent to resources covers: %s", got)
 	}
-	if got := remove([]string{"hosts=stable:web-2"}, "web-2", "lab-1"); !strings.Contains(got, "[bundles web]") || strings.Contains(got, "[hosts]") {
-		t.Errorf("with one of two hosts named, one of five is left: %s", got)
+	if got := remove([]string{"hosts=stable:web-2", "hosts=lab:lab-1"}, "web-2", "lab-1"); !strings.Contains(got, "[bundles web]") || strings.Contains(got, "[hosts]") {
+		t.Errorf("consent to hosts covers: %s", got)
 	}
-	if got := remove([]string{files, "hosts=stable:web-2"}, "web-2", "web-1", "lab-1"); !strings.Contains(got, "2 of 5 hosts") || !strings.Contains(got, "--allow-removal hosts=lab:lab-1 --allow-removal hosts=stable:web-1 ") {
+	if got := remove([]string{files, "hosts=stable:web-2"}, "web-2", "web-1", "lab-1"); !strings.Contains(got, "3 of 5 hosts") || !strings.Contains(got, "--allow-removal hosts=lab:lab-1 --allow-removal hosts=stable:web-1 ") {
 		t.Errorf("more than what was named: %s", got)
 	}
 	if got := remove([]string{files, "hosts=lab:web-2", "hosts=stable:lab-1"}, "web-2", "lab-1"); !strings.Contains(got, "2 of 5 hosts") {

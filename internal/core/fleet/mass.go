@@ -96,15 +96,16 @@ func without(allowed []Removal, what, of string, names []string) []string {
 type share struct {
 	of     string
 	before int
-	gone   []string // sorted, without those that a consent covers
+	gone   []string // sorted
+	unsaid []string // those of them that no consent covers
 }
 
 // consent words how a removal is said to be meant.
 func consent(what string, shares []share) string {
 	words := fmt.Sprintf("expected at most %d %% at once, or", massPercent)
 	for _, s := range shares {
-		if len(s.gone) > 0 {
-			words += " --allow-removal " + removalOf(what, s.of, s.gone).String()
+		if len(s.unsaid) > 0 {
+			words += " --allow-removal " + removalOf(what, s.of, s.unsaid).String()
 		}
 	}
 	return words + " if these are meant (allowMassChange: true allows all that a release removes)"
@@ -122,7 +123,7 @@ func (r *resolver) massChange(p *Plan) {
 	all := share{}
 	for _, s := range channels {
 		all.before += s.before
-		all.gone = append(all.gone, s.gone...)
+		all.gone, all.unsaid = append(all.gone, s.gone...), append(all.unsaid, s.unsaid...)
 	}
 	if all.isMass() {
 		r.c.errorf(at("hosts"), "%d of %d hosts of version %d are removed or lose their bundle: %s", len(all.gone), all.before, prev.Version, consent(RemovedHosts, channels))
@@ -140,13 +141,14 @@ func (r *resolver) massChange(p *Plan) {
 			continue
 		}
 		s := lostResources(old, now)
-		if s.gone = without(r.in.Removals, RemovedResources, old.Name, s.gone); s.isMass() {
+		if s.unsaid = without(r.in.Removals, RemovedResources, old.Name, s.gone); s.isMass() {
 			r.c.errorf(at("bundles", old.Name), "%d of %d resources of bundle %q of version %d are removed: %s", len(s.gone), s.before, old.Name, prev.Version, consent(RemovedResources, []share{s}))
 		}
 	}
 }
 
-func (s *share) isMass() bool { return len(s.gone)*100 > s.before*massPercent }
+// isMass reports whether too much is removed of which not everything is said to be meant.
+func (s *share) isMass() bool { return len(s.unsaid) > 0 && len(s.gone)*100 > s.before*massPercent }
 
 // goneHosts counts the hosts that leave, by the channel that they were in.
 func (r *resolver) goneHosts(p *Plan) []share {
@@ -171,7 +173,7 @@ func (r *resolver) goneHosts(p *Plan) []share {
 	var out []share
 	for _, name := range keys(by) {
 		s := *by[name]
-		s.gone = without(r.in.Removals, RemovedHosts, name, s.gone)
+		s.unsaid = without(r.in.Removals, RemovedHosts, name, s.gone)
 		out = append(out, s)
 	}
 	return out

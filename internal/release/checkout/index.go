@@ -228,3 +228,15 @@ func Contains(dir, commit string) (bool, error) {
 	}
 	return false, err
 }
+
+// Tracked lists what git tracks below a folder, which need not be on the disk any more.
+func Tracked(dir, name string) ([]string, error) {
+	if !inRepository(dir) {
+		return nil, nil
+	}
+	out, err := git(dir, "ls-files", "-z", "--", name)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(strings.Split(out, "\x00"), func(n string) bool { return n == "" }), nil
+}
