@@ -112,12 +112,9 @@ func owns(out string) ([]own, error) {
 	return all, nil
 }
 
-// counts reports whether a server that does not have the release is behind it: one that was
-// never accepted, and follows what the server has, is only a try.
-func (o *own) counts(newest digest.Digest) bool {
-	return o.accepted != nil || o.Follows == nil ||
-		!slices.ContainsFunc(o.Follows, func(f fleet.ReleaseRef) bool { return f.Digest == newest })
-}
+// counts reports whether a server that does not have the release is behind it: one that no
+// server is known to have accepted is only a try, unless it is of before that was noted.
+func (o *own) counts() bool { return o.accepted != nil || o.Follows == nil }
 
 // newer reports whether a release came after another one.
 func (o *own) newer(epoch, version uint64) bool {
@@ -146,7 +143,7 @@ func (a *app) onServer(ctx context.Context, o buildOptions) (prev *release.Verif
 		case newest.Version == 0 && h.accepted != nil:
 			return nil, "", nil, exit.With(exit.Refused, fmt.Errorf("the server has no release, and %s accepted version %d, which %s holds, at %s: push that first: steady release push%s; where it is another fleet's, build into another folder with --out",
 				h.accepted.Server, h.Version, h.folder, h.accepted.At, dirHint(h.folder)))
-		case h.digest == newest.Resolved && !slices.ContainsFunc(here, func(o own) bool { return o.newer(h.Epoch, h.Version) && o.counts(newest.Resolved) }):
+		case h.digest == newest.Resolved && !slices.ContainsFunc(here, func(o own) bool { return o.newer(h.Epoch, h.Version) && o.counts() }):
 			prev, drop, err = a.verified(ctx, h.folder, o.root)
 			return prev, h.folder, drop, err
 		}

@@ -96,7 +96,7 @@ func (a *app) believe(dir string, trusted trust.Verifier, o previousOptions, her
 		if _, err := release.VerifyDir(folder, trusted.State(), a.Wall()); err != nil {
 			continue // nothing that an older one is held against
 		}
-		if own := &here[i]; own.newer(is.Epoch, is.Version) && own.counts(v.Resolved.Digest()) {
+		if own := &here[i]; own.newer(is.Epoch, is.Version) && own.counts() {
 			return nil, exit.With(exit.Refused, fmt.Errorf("the newest release of the server is version %d, and %s holds version %d: push that first, or give --previous %s", is.Version, folder, own.Version, folder))
 		}
 	}
