@@ -22,7 +22,6 @@ import (
 	"github.com/steadyfleet/steady/internal/core/prose"
 	"github.com/steadyfleet/steady/internal/disk"
 	"github.com/steadyfleet/steady/internal/release"
-	"github.com/steadyfleet/steady/internal/release/checkout"
 	"github.com/steadyfleet/steady/internal/release/fleetdir"
 )
 
@@ -169,9 +168,9 @@ func (a *app) contains(dir string, src *fleetdir.Source, base *release.Verified,
 	if len(r.Commit) < 12 {
 		return nil // it was built of something else than a commit
 	}
-	has, err := checkout.Contains(dir, r.Commit)
+	has, err := disk.CheckoutContains(dir, r.Commit)
 	switch {
-	case errors.Is(err, checkout.ErrShallow):
+	case errors.Is(err, disk.ErrShallow):
 		a.Warn("whether this checkout has commit %s, of which release %s was built, is not known: %v", r.Commit[:12], r.Ref, err)
 		return nil
 	case err != nil || has:

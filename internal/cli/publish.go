@@ -74,7 +74,7 @@ changes nothing. --watch follows the rollouts that the release opens.`,
 	o.sourceFlags(cmd)
 	f.StringVar(&o.where, "previous", "", "previous release: a folder, a URL, server, or none (default: the newest of the server)")
 	f.Uint64Var(&o.least, "min-version", 0, "the lowest version of the server's newest release that is accepted, also when its timestamp is stale")
-	f.StringSliceVar(&o.again, "again", nil, "channel on which hosts may be given again what was taken back, is quarantined or was rolled back; may be repeated")
+	f.StringSliceVar(&o.again, "again", nil, "channel on which hosts may be given a bundle that was rolled back or is quarantined; may be repeated")
 	f.BoolVar(&o.dry, "dry-run", false, "show what would be published, and change nothing")
 	f.BoolVar(&o.watch, "watch", false, "follow the rollouts that the release opens to their end")
 	keysFlag(cmd, &o.keys)

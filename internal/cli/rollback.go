@@ -55,14 +55,14 @@ it from the server, --previous server: it is verified from the newest root in KE
 }
 
 type rolledBack struct {
-	Fleet   string         `json:"fleet"`
-	Channel string         `json:"channel"`
-	Ref     string         `json:"ref"`
-	Version uint64         `json:"version"`
-	Out     string         `json:"out"`
+	Fleet   string `json:"fleet"`
+	Channel string `json:"channel"`
+	Ref     string `json:"ref"`
+	Version uint64 `json:"version"`
+	Out     string `json:"out"`
 	// Leaves is the rollout that hosts go back from.
-	Leaves string `json:"leaves"`
-	Hosts   []release.Move `json:"hosts"`
+	Leaves string         `json:"leaves"`
+	Hosts  []release.Move `json:"hosts"`
 }
 
 func (a *app) rollback(ctx context.Context, channel string, o rollbackOptions) error {

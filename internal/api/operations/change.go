@@ -82,7 +82,7 @@ func (h *Handler) changing() {
 	add(h, post("freeze-host", "/hosts/{host}/freeze", "Give a host no grants for a while"), operating, h.freeze)
 	add(h, huma.Operation{OperationID: "foresee-release", Method: http.MethodPost, Path: "/releases/foresee",
 		Summary: "Say which hosts would not run what a release gives them", MaxBodyBytes: 16 << 20}, releasing,
-		func(ctx context.Context, in *bodyIn[operator.Foresight]) (out []plan.Refusing, err error) {
+		func(ctx context.Context, in *bodyIn[operator.Gives]) (out []plan.Refusing, err error) {
 			return out, h.c.View(ctx, func(s *plan.State) { out = append([]plan.Refusing{}, plan.Foresee(s, in.Body.Given)...) })
 		})
 	do(h, post("reconcile", "/reconcile", "Evaluate every rollout and host now"), operating,

@@ -235,7 +235,7 @@ func (c *Client) push(ctx context.Context, packed io.Reader, q url.Values) (p Pu
 
 // Foresee says which hosts would not run what a release gives them.
 func (c *Client) Foresee(ctx context.Context, given []plan.Given) (out []plan.Refusing, err error) {
-	return out, c.post(ctx, "/releases/foresee", Foresight{Given: given}, &out)
+	return out, c.post(ctx, "/releases/foresee", Gives{Given: given}, &out)
 }
 
 // Reconcile has the planner look at everything now.

@@ -84,8 +84,8 @@ type ReleaseInfo struct {
 	RootVersion uint64        `json:"rootVersion"`
 }
 
-// Foresight asks what would come of a release: which hosts each channel gives what.
-type Foresight struct {
+// Gives are what the channels of a release that is not pushed yet would give their hosts.
+type Gives struct {
 	Given []plan.Given `json:"given" maxItems:"100000" doc:"The hosts of each channel that get a bundle"`
 }
 

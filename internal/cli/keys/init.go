@@ -15,8 +15,8 @@ import (
 	"github.com/steadyfleet/steady/internal/cli/exit"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/prose"
+	"github.com/steadyfleet/steady/internal/disk"
 	"github.com/steadyfleet/steady/internal/keyring"
-	"github.com/steadyfleet/steady/internal/release/checkout"
 	"github.com/steadyfleet/steady/internal/release/fleetdir"
 	"github.com/steadyfleet/steady/internal/trust"
 )
@@ -104,7 +104,7 @@ The fleet's name is that of fleet.yaml unless --fleet gives it.`,
 // untracked refuses a folder for keys of which git has some already: it would take the new
 // ones as a change of those.
 func untracked(dir string) error {
-	names, err := checkout.Tracked(filepath.Dir(filepath.Clean(dir)), filepath.Base(dir))
+	names, err := disk.TrackedBelow(filepath.Dir(filepath.Clean(dir)), filepath.Base(dir))
 	if err != nil {
 		return nil // without git nothing is tracked
 	}

@@ -25,7 +25,7 @@ import (
 
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/spec"
-	"github.com/steadyfleet/steady/internal/release/checkout"
+	"github.com/steadyfleet/steady/internal/disk"
 	"github.com/steadyfleet/steady/internal/strictyaml"
 )
 
@@ -76,12 +76,12 @@ type Loaded struct {
 
 // Load is LoadFrom for a folder that git has no part in.
 func Load(root *os.Root, files []string, o Options) (*Loaded, []Problem) {
-	return LoadFrom(checkout.Plain(root), files, o)
+	return LoadFrom(disk.PlainFolder(root), files, o)
 }
 
 // LoadFrom reads the files, merged in order, from the bundle's folder. The result is
 // nil when a problem is more than a warning.
-func LoadFrom(root *checkout.Folder, files []string, o Options) (*Loaded, []Problem) {
+func LoadFrom(root *disk.Folder, files []string, o Options) (*Loaded, []Problem) {
 	l := newLoad(root, files, o)
 	defer l.close()
 	loaded := l.run()
@@ -97,7 +97,7 @@ func LoadFrom(root *checkout.Folder, files []string, o Options) (*Loaded, []Prob
 func init() { logrus.SetOutput(io.Discard) }
 
 type load struct {
-	root     *checkout.Folder
+	root     *disk.Folder
 	files    []string
 	o        Options
 	env      map[string]string // Environ over .env
@@ -123,7 +123,7 @@ type load struct {
 	names   renamed
 }
 
-func newLoad(root *checkout.Folder, files []string, o Options) *load {
+func newLoad(root *disk.Folder, files []string, o Options) *load {
 	return &load{
 		root: root, files: files, o: o,
 		sources: map[string]*source{}, blobs: map[digest.Digest][]byte{},

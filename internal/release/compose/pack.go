@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/steadyfleet/steady/internal/disk"
-	"github.com/steadyfleet/steady/internal/release/checkout"
 )
 
 // Bounds of a folder.
@@ -25,7 +24,7 @@ const (
 // packContext makes a tar of a build context that depends on its files alone: in
 // order of name, with no times and no owners. What .dockerignore leaves out is
 // left out; the Dockerfile always is in it.
-func packContext(root *checkout.Folder, folder, dockerfile string) ([]byte, error) {
+func packContext(root *disk.Folder, folder, dockerfile string) ([]byte, error) {
 	sub, err := root.OpenFolder(folder)
 	if err != nil {
 		return nil, fmt.Errorf("the build context %q cannot be opened: %w", folder, disk.Cause(err))
@@ -46,7 +45,7 @@ func packContext(root *checkout.Folder, folder, dockerfile string) ([]byte, erro
 }
 
 // packTree makes such a tar of a whole folder. permissions are those of permissions.
-func packTree(root *checkout.Folder, folder string) ([]byte, error) {
+func packTree(root *disk.Folder, folder string) ([]byte, error) {
 	sub, err := root.OpenFolder(folder)
 	if err != nil {
 		return nil, fmt.Errorf("the folder %q cannot be opened: %w", folder, disk.Cause(err))
@@ -69,7 +68,7 @@ func permissions(mode fs.FileMode) fs.FileMode {
 }
 
 type packer struct {
-	root   *checkout.Folder
+	root   *disk.Folder
 	keep   []string
 	ignore *ignoreList
 	out    bytes.Buffer
@@ -163,7 +162,7 @@ func (p *packer) leadsToKept(dir string) bool {
 }
 
 // readIgnore reads the list next to the Dockerfile, else that of the context.
-func readIgnore(root *checkout.Folder, dockerfile string) (*ignoreList, string, error) {
+func readIgnore(root *disk.Folder, dockerfile string) (*ignoreList, string, error) {
 	names := []string{".dockerignore"}
 	if dockerfile != "" {
 		names = []string{dockerfile + ".dockerignore", ".dockerignore"}

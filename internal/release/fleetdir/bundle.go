@@ -13,7 +13,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/fleet"
-	"github.com/steadyfleet/steady/internal/release/checkout"
+	"github.com/steadyfleet/steady/internal/disk"
 	"github.com/steadyfleet/steady/internal/release/compose"
 	"github.com/steadyfleet/steady/internal/strictyaml"
 	"github.com/steadyfleet/steady/internal/trust"
@@ -67,7 +67,7 @@ type fileDecl struct {
 }
 
 type bundleLoader struct {
-	root     *checkout.Folder
+	root     *disk.Folder
 	doc      *strictyaml.Doc
 	pins     *pins
 	problems []strictyaml.Problem
@@ -78,7 +78,7 @@ func (l *bundleLoader) addf(at []string, format string, args ...any) {
 }
 
 // loadBundle reads one bundle folder; at is its path for problems.
-func loadBundle(root *checkout.Folder, name, at string, p *pins) (Bundle, []strictyaml.Problem) {
+func loadBundle(root *disk.Folder, name, at string, p *pins) (Bundle, []strictyaml.Problem) {
 	file := path.Join(at, BundleFile)
 	data, err := root.ReadFile(BundleFile, strictyaml.MaxBytes)
 	if err != nil {

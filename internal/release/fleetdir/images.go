@@ -12,7 +12,6 @@ import (
 
 	"github.com/steadyfleet/steady/internal/core/imageref"
 	"github.com/steadyfleet/steady/internal/disk"
-	"github.com/steadyfleet/steady/internal/release/checkout"
 	"github.com/steadyfleet/steady/internal/strictyaml"
 )
 
@@ -25,7 +24,7 @@ type lockDecl struct {
 }
 
 // readLock reads LockFile of a fleet folder; without one nothing is locked.
-func readLock(root *checkout.Folder) (imageref.Lock, []strictyaml.Problem) {
+func readLock(root *disk.Folder) (imageref.Lock, []strictyaml.Problem) {
 	data, err := root.ReadFile(LockFile, strictyaml.MaxBytes)
 	if errors.Is(err, fs.ErrNotExist) && !root.Hides(LockFile) {
 		return nil, nil
@@ -108,5 +107,5 @@ func LockOf(dir string) (imageref.Lock, []strictyaml.Problem) {
 		return nil, []strictyaml.Problem{{File: dir, Message: fmt.Sprintf("the folder cannot be opened: %v: expected a folder with %s", disk.Cause(err), FleetFile)}}
 	}
 	defer root.Close()
-	return readLock(checkout.Plain(root))
+	return readLock(disk.PlainFolder(root))
 }

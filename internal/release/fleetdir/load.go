@@ -19,7 +19,6 @@ import (
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/disk"
-	"github.com/steadyfleet/steady/internal/release/checkout"
 	"github.com/steadyfleet/steady/internal/strictyaml"
 )
 
@@ -63,8 +62,8 @@ func Load(dir string, untracked ...string) (*Source, []strictyaml.Problem) {
 // load is Load with images pinned by p; nil takes LockFile and what the
 // declaration allows.
 func load(dir string, p *pins, untracked []string) (*Source, []strictyaml.Problem) {
-	root, err := checkout.Open(dir, checkout.Options{Main: FleetFile, Also: untracked})
-	if git, is := errors.AsType[*checkout.GitError](err); is {
+	root, err := disk.OpenCheckout(dir, disk.CheckoutOptions{Main: FleetFile, Also: untracked})
+	if git, is := errors.AsType[*disk.GitError](err); is {
 		return nil, []strictyaml.Problem{{File: dir, Message: git.Error()}}
 	}
 	if err != nil {
@@ -156,7 +155,7 @@ func (s *Source) files() []string {
 	return all
 }
 
-func (s *Source) loadBundles(root *checkout.Folder, p *pins) []strictyaml.Problem {
+func (s *Source) loadBundles(root *disk.Folder, p *pins) []strictyaml.Problem {
 	var problems []strictyaml.Problem
 	empty, err := sealBundle(fleet.Bundle{Name: fleet.EmptyBundle}, nil, nil)
 	if err != nil {

@@ -1,4 +1,4 @@
-package checkout
+package disk
 
 import (
 	"bytes"
@@ -29,8 +29,8 @@ type index struct {
 
 func (x *index) tracks() bool { return x.files != nil }
 
-// read asks git about a folder.
-func read(dir string, o Options) (*index, error) {
+// readIndex asks git about a folder.
+func readIndex(dir string, o CheckoutOptions) (*index, error) {
 	if slices.Contains(o.Also, ".") || !inRepository(dir) {
 		return &index{}, nil
 	}
@@ -214,8 +214,8 @@ func git(dir string, args ...string) (string, error) {
 // ErrShallow says that a checkout does not have its whole history.
 var ErrShallow = errors.New("the checkout is shallow: git fetch --unshallow, or fetch-depth: 0 in CI, brings the rest")
 
-// Contains reports whether the history of a checkout has a commit.
-func Contains(dir, commit string) (bool, error) {
+// CheckoutContains reports whether the history of a checkout has a commit.
+func CheckoutContains(dir, commit string) (bool, error) {
 	if raw, err := hex.DecodeString(commit); err != nil || len(raw) < 20 {
 		return false, fmt.Errorf("%q is no commit", commit)
 	}
@@ -229,8 +229,8 @@ func Contains(dir, commit string) (bool, error) {
 	return false, err
 }
 
-// Tracked lists what git tracks below a folder, which need not be on the disk any more.
-func Tracked(dir, name string) ([]string, error) {
+// TrackedBelow lists what git tracks below a folder, which need not be on the disk any more.
+func TrackedBelow(dir, name string) ([]string, error) {
 	if !inRepository(dir) {
 		return nil, nil
 	}

@@ -1,4 +1,4 @@
-package checkout
+package disk
 
 import (
 	"io/fs"
@@ -31,7 +31,7 @@ func repository(t *testing.T, files map[string]string) string {
 
 func open(t *testing.T, dir string, also ...string) *Folder {
 	t.Helper()
-	f := testkit.Value(Open(dir, Options{Main: "main", Also: also}))(t)
+	f := testkit.Value(OpenCheckout(dir, CheckoutOptions{Main: "main", Also: also}))(t)
 	t.Cleanup(func() { testkit.Must(t, f.Close()) })
 	return f
 }
@@ -48,7 +48,7 @@ func walk(t *testing.T, f *Folder) string {
 	return strings.Join(names, " ")
 }
 
-func write(t *testing.T, dir, name, text string) {
+func putFile(t *testing.T, dir, name, text string) {
 	t.Helper()
 	at := filepath.Join(dir, name)
 	testkit.Must(t, os.MkdirAll(filepath.Dir(at), 0o755))
@@ -76,9 +76,9 @@ func isAbsent(err error) bool {
 
 func TestOnlyWhatGitTracks(t *testing.T) {
 	dir := repository(t, map[string]string{"main": "", "a/kept": "k", "a/gone": "", ".gitignore": "*.log\n"})
-	write(t, dir, "a/new", "")
-	write(t, dir, "a/x.log", "")
-	write(t, dir, "fresh/x", "")
+	putFile(t, dir, "a/new", "")
+	putFile(t, dir, "a/x.log", "")
+	putFile(t, dir, "fresh/x", "")
 	testkit.Must(t, os.Symlink("a", filepath.Join(dir, "link")))
 	f := open(t, dir)
 	if got := walk(t, f); got != ".gitignore a a/gone a/kept main" {
@@ -117,7 +117,7 @@ func TestOnlyWhatGitTracks(t *testing.T) {
 
 func TestAFolderThatNobodyAddedIsReadWhole(t *testing.T) {
 	dir := repository(t, map[string]string{"other": ""})
-	write(t, dir, "main", "")
+	putFile(t, dir, "main", "")
 	if got := walk(t, open(t, dir)); !strings.Contains(got, "main") {
 		t.Errorf("walked %s", got)
 	}
@@ -157,7 +157,7 @@ func TestWhatGitKeepsOut(t *testing.T) {
 	whole := repository(t, map[string]string{"main": ""})
 	run(t, whole, "submodule", "--quiet", "add", module, "sub")
 	run(t, whole, "commit", "-q", "-m", "sub")
-	write(t, whole, "sub/stray", "")
+	putFile(t, whole, "sub/stray", "")
 	if got := walk(t, open(t, whole)); got != ".gitmodules main sub sub/x" {
 		t.Errorf("with a submodule: %s", got)
 	}
@@ -173,7 +173,7 @@ func TestWhatGitKeepsOut(t *testing.T) {
 func TestARepositoryNeedsGit(t *testing.T) {
 	dir := repository(t, map[string]string{"main": ""})
 	t.Setenv("PATH", t.TempDir())
-	if _, err := Open(dir, Options{Main: "main"}); err == nil || !strings.Contains(err.Error(), "is not installed: install it, or build with --untracked .") {
+	if _, err := OpenCheckout(dir, CheckoutOptions{Main: "main"}); err == nil || !strings.Contains(err.Error(), "is not installed: install it, or build with --untracked .") {
 		t.Errorf("without git: %v", err)
 	}
 }

@@ -1,8 +1,4 @@
-// Package checkout reads the folder that a release is built from, so that one commit
-// gives one release, whatever else lies in the checkout. Where git tracks the folder's main file
-// only what git tracks is there, with the permissions that git keeps; elsewhere everything
-// on the disk is but folders without a file.
-package checkout
+package disk
 
 import (
 	"bytes"
@@ -13,40 +9,41 @@ import (
 	"path"
 	"slices"
 	"strings"
-
-	"github.com/steadyfleet/steady/internal/disk"
 )
 
-// Options say what of a checkout is read.
-type Options struct {
+// CheckoutOptions say what of a checkout is read.
+type CheckoutOptions struct {
 	// Main is the file that git tracks where it tracks the folder.
 	Main string
 	// Also are files and folders that are read although git does not track them; "." is all.
 	Also []string
 }
 
-// Folder is a folder of a checkout. Names are relative to it, with slashes.
+// Folder is a folder that a release is built from, read so that one commit gives one release,
+// whatever else lies in the checkout. Where git tracks the main file of the top folder only
+// what git tracks is there, with the permissions that git keeps; elsewhere everything on the
+// disk is but folders without a file. Names are relative to it, with slashes.
 type Folder struct {
 	root *os.Root
 	at   string // its own path from the top folder, without links
 	top  *index
 }
 
-// Open opens the top folder of a fleet.
-func Open(dir string, o Options) (*Folder, error) {
+// OpenCheckout opens the top folder of a fleet.
+func OpenCheckout(dir string, o CheckoutOptions) (*Folder, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, err
 	}
-	top, err := read(dir, o)
+	top, err := readIndex(dir, o)
 	if err != nil {
 		return nil, errors.Join(err, root.Close())
 	}
 	return &Folder{root: root, top: top}, nil
 }
 
-// Plain is a folder that git has no part in. It shares the root.
-func Plain(root *os.Root) *Folder { return &Folder{root: root, top: &index{}} }
+// PlainFolder is a folder that git has no part in. It shares the root.
+func PlainFolder(root *os.Root) *Folder { return &Folder{root: root, top: &index{}} }
 
 // Close closes the folder.
 func (f *Folder) Close() error { return f.root.Close() }
@@ -98,9 +95,9 @@ func (f *Folder) Readlink(name string) (string, error) { return f.root.Readlink(
 // ReadFile returns the content of a regular file of at most limit bytes.
 func (f *Folder) ReadFile(name string, limit int64) ([]byte, error) {
 	if err := f.has(name); err != nil {
-		return nil, fmt.Errorf("%q cannot be read: %w", name, disk.Cause(err))
+		return nil, fmt.Errorf("%q cannot be read: %w", name, Cause(err))
 	}
-	data, err := disk.ReadFile(f.root, name, limit)
+	data, err := ReadFile(f.root, name, limit)
 	if err == nil && f.top.tracks() && bytes.HasPrefix(data, []byte(lfsPointer)) {
 		return nil, fmt.Errorf("%q is a pointer of Git LFS, and its content is not checked out: git lfs pull", name)
 	}
@@ -245,7 +242,7 @@ func (w walked) ReadDir(name string) ([]fs.DirEntry, error) {
 	all, err := fs.ReadDir(w.f.root.FS(), name)
 	all = slices.DeleteFunc(all, func(e fs.DirEntry) bool { return w.f.hasEntry(path.Join(name, e.Name()), e) != nil })
 	for i := range all {
-		all[i] = entry{all[i], w.f, path.Join(w.f.at, name, all[i].Name())}
+		all[i] = folderEntry{all[i], w.f, path.Join(w.f.at, name, all[i].Name())}
 	}
 	return all, err
 }
@@ -261,13 +258,13 @@ func (f *Folder) hasEntry(name string, e fs.DirEntry) error {
 	return nil
 }
 
-type entry struct {
+type folderEntry struct {
 	fs.DirEntry
 	f  *Folder
 	at string
 }
 
-func (e entry) Info() (fs.FileInfo, error) {
+func (e folderEntry) Info() (fs.FileInfo, error) {
 	info, err := e.DirEntry.Info()
 	if err != nil {
 		return nil, err
