@@ -45,6 +45,9 @@ func (w *world) push(ctx context.Context, ref string, what flavour) bool {
 			defer cancel()
 			packed := release.Pack(os.DirFS(filepath.Join(dir, "release")))
 			defer packed.Close()
+			if before > 0 { // the server may lack what this one follows
+				return op.PushRestored(ctx, packed)
+			}
 			return op.Push(ctx, packed)
 		}()
 		w.trace("push of %s: %+v, %v", ref, got, err)
