@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
@@ -164,13 +165,15 @@ func InitShared(dir, fleetName string, life clock.Duration, now clock.Instant, h
 // what everybody may know. The file is in the folder itself: no rule above it undoes that.
 const ignored = "# Private keys never belong into a repository.\n*\n!.gitignore\n!*.root.json\n!*.pub\n"
 
+const ignoreFile = ".gitignore"
+
 func keepOut(dir string) error {
-	return disk.Replace(filepath.Join(dir, ".gitignore"), []byte(ignored), 0o644)
+	return disk.Replace(filepath.Join(dir, ignoreFile), []byte(ignored), 0o644)
 }
 
 // Private reports whether a file of a folder of keys is nobody else's business.
 func Private(name string) bool {
-	return filepath.Base(name) != ".gitignore" && !strings.HasSuffix(name, ".root.json") && !strings.HasSuffix(name, ".pub")
+	return filepath.Base(name) != ignoreFile && !strings.HasSuffix(name, ".root.json") && !strings.HasSuffix(name, ".pub")
 }
 
 // placeFirst signs the first root with the keys at hand and writes it into a folder,
@@ -264,7 +267,8 @@ func unused(dir string) error {
 	case err != nil:
 		return err
 	case len(entries) > 0:
-		return fmt.Errorf("%s already holds %s: keys are never overwritten; give a new folder with --dir", dir, entries[0].Name())
+		other := max(0, slices.IndexFunc(entries, func(e fs.DirEntry) bool { return e.Name() != ignoreFile }))
+		return fmt.Errorf("%s already holds %s: keys are never overwritten; give a new folder with --dir", dir, entries[other].Name())
 	}
 	return nil
 }
