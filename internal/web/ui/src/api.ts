@@ -180,6 +180,14 @@ export interface Difference {
   why?: string;
 }
 
+export interface Elsewhere {
+  bundle: string;
+  channel: string;
+  hosts: string[] | null;
+  on: string;
+  reason: string;
+}
+
 export interface Engine {
   api: string;
   arch?: string;
@@ -352,6 +360,16 @@ export interface Gate {
   gate: string;
   rule?: string;
   state: string;
+}
+
+export interface Given {
+  bundle: string;
+  channel: string;
+  hosts: string[] | null;
+}
+
+export interface Gives {
+  given: Given[] | null;
 }
 
 export interface Group {
@@ -826,6 +844,12 @@ export interface ObjectRow {
   version: number;
 }
 
+export interface Opening {
+  channel: string;
+  failed?: Elsewhere[] | null;
+  rollout: string;
+}
+
 export interface Outcome {
   episode: string;
   error?: string;
@@ -1052,9 +1076,18 @@ export interface Reference {
   waves: Meaning[] | null;
 }
 
+export interface Refusing {
+  bundle: string;
+  channel: string;
+  hosts: string[] | null;
+  next: string;
+  reason: string;
+}
+
 export interface ReleaseInfo {
   acceptedAt: number;
   ref: string;
+  resolved?: string;
   rootVersion: number;
   timestampAt: number;
   version: number;
@@ -1184,6 +1217,7 @@ export interface Revision {
 }
 
 export interface Rollout {
+  behind?: string;
   blocked?: string;
   channel: string;
   endedAt?: number;
@@ -1199,8 +1233,10 @@ export interface Rollout {
 }
 
 export interface RolloutDetail {
+  behind?: string;
   blocked?: string;
   budgets?: Budget[] | null;
+  cancelOpens?: Opening[] | null;
   channel: string;
   endedAt?: number;
   gates?: Gate[] | null;
@@ -1599,6 +1635,7 @@ export interface Answers {
   "end-safe-mode": RestoreWait;
   "enrolment": Enrolment;
   "extend-session": void;
+  "foresee-release": Refusing[] | null;
   "freeze-host": Frozen;
   "get-forecast": Forecast;
   "health": unknown;
@@ -1723,6 +1760,7 @@ export const routes: Record<keyof Answers, Route> = {
   "end-safe-mode": ["POST", "/v1/operator/safe-mode/end"],
   "enrolment": ["GET", "/v1/operator/enrolment"],
   "extend-session": ["POST", "/v1/operator/sessions/{name}/extend"],
+  "foresee-release": ["POST", "/v1/operator/releases/foresee"],
   "freeze-host": ["POST", "/v1/operator/hosts/{host}/freeze", false, "Give a host no grants for a while"],
   "get-forecast": ["GET", "/v1/operator/forecasts/{id}"],
   "health": ["GET", "/healthz"],
