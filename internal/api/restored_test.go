@@ -44,6 +44,7 @@ func (w *world) restore(backup string) {
 	w.halt()
 	testkit.Must(w.t, os.RemoveAll(w.opts.DataDir))
 	testkit.Must(w.t, exec.Command("cp", "-a", backup, w.opts.DataDir).Run())
+	w.restored = true
 	w.start()
 }
 

@@ -192,7 +192,7 @@ func TestEveryPointOfABackup(t *testing.T) {
 
 func (p *past) restored(i int, at point, counts map[string]int) {
 	t := p.t
-	p.opts.DataDir = at.folder
+	p.opts.DataDir, p.world.restored = at.folder, true
 	p.start()
 	var agents []*agent
 	var lost []string

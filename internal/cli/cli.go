@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -28,7 +27,6 @@ import (
 	"github.com/steadyfleet/steady/internal/cli/workspaces"
 	"github.com/steadyfleet/steady/internal/core/prose"
 	"github.com/steadyfleet/steady/internal/core/spec"
-	"github.com/steadyfleet/steady/internal/disk"
 	"github.com/steadyfleet/steady/internal/release/fleetdir"
 	"github.com/steadyfleet/steady/internal/wire"
 )
@@ -155,9 +153,6 @@ func (a *app) versionCmd() *cobra.Command {
 	})
 }
 
-// ignored keeps private keys and built releases out of the fleet's repository.
-const ignored = "# Private keys never belong into a repository; releases are built from it.\nkeys/*.key\nkeys/shares/\nkeys/next/\nkeys/retired/\nrelease/\nrelease.previous/\n"
-
 func (a *app) initCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:     "init DIR",
@@ -172,8 +167,8 @@ hosts, two bundles, waves, a budget and probes, all with comments.`,
 			if err != nil {
 				return exit.Bad(err)
 			}
-			ignore := filepath.Join(dir, ".gitignore")
-			if err := disk.Create(ignore, []byte(ignored), 0o644); err != nil {
+			ignore, err := command.KeepOut(dir)
+			if err != nil {
 				return err
 			}
 			a.Printf("Wrote a sample fleet:\n  %s\n", strings.Join(append(written, ignore), "\n  "))

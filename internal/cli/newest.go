@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -49,9 +48,9 @@ func (o *previousOptions) chosen(cmd *cobra.Command) error {
 // newestOf takes the newest release of the server into a folder, which drop removes,
 // and verifies it under the newest root at hand. A server cannot make a release, but
 // it can hand out an old one: it must not be below the least version, nor below a
-// release in one of the folders here, and its timestamp must be fresh unless a least
-// version was given.
-func (a *app) newestOf(ctx context.Context, trusted trust.Verifier, o previousOptions, here ...string) (v *release.Verified, dir string, drop func(), err error) {
+// release in one of the folders here or in the copy beside it, and its timestamp must be
+// fresh unless a least version was given.
+func (a *app) newestOf(ctx context.Context, trusted trust.Verifier, o previousOptions, folders ...string) (v *release.Verified, dir string, drop func(), err error) {
 	dir, drop, err = a.temporary(func(dir string) error {
 		return a.WithClient(func(c *operator.Client) error {
 			return c.NewestRelease(ctx, func(packed io.Reader) error { return release.Unpack(packed, dir, release.DefaultCaps()) })
@@ -60,6 +59,15 @@ func (a *app) newestOf(ctx context.Context, trusted trust.Verifier, o previousOp
 	if err != nil {
 		return nil, "", nil, err
 	}
+	var here []own
+	for _, folder := range folders {
+		more, err := owns(folder)
+		if err != nil {
+			drop()
+			return nil, "", nil, err
+		}
+		here = append(here, more...)
+	}
 	if v, err = a.believe(dir, trusted, o, here); err != nil {
 		drop()
 		return nil, "", nil, err
@@ -67,7 +75,7 @@ func (a *app) newestOf(ctx context.Context, trusted trust.Verifier, o previousOp
 	return v, dir, drop, nil
 }
 
-func (a *app) believe(dir string, trusted trust.Verifier, o previousOptions, here []string) (*release.Verified, error) {
+func (a *app) believe(dir string, trusted trust.Verifier, o previousOptions, here []own) (*release.Verified, error) {
 	if _, err := os.Lstat(filepath.Join(dir, release.RootPath(trusted.RootVersion()))); err != nil {
 		return nil, exit.Badf("the server does not have root version %d yet; send it first: steady keys root push", trusted.RootVersion())
 	}
@@ -83,16 +91,13 @@ func (a *app) believe(dir string, trusted trust.Verifier, o previousOptions, her
 	if is.Version < o.least {
 		return nil, exit.With(exit.Refused, fmt.Errorf("the newest release of the server is version %d, below --min-version %d: another server, or one restored from a backup; give --previous FOLDER", is.Version, o.least))
 	}
-	for _, folder := range here {
-		if !isSigned(folder) {
-			continue
-		}
-		own, err := release.VerifyDir(folder, trusted.State(), a.Wall())
-		if err != nil {
+	for i := range here {
+		folder := here[i].folder
+		if _, err := release.VerifyDir(folder, trusted.State(), a.Wall()); err != nil {
 			continue // nothing that an older one is held against
 		}
-		if r := own.Resolved.Value(); cmp.Or(cmp.Compare(is.Epoch, r.Epoch), cmp.Compare(is.Version, r.Version)) < 0 {
-			return nil, exit.With(exit.Refused, fmt.Errorf("the newest release of the server is version %d, and %s holds version %d: push that first, or give --previous %s", is.Version, folder, r.Version, folder))
+		if own := &here[i]; own.newer(is.Epoch, is.Version) && own.counts() {
+			return nil, exit.With(exit.Refused, fmt.Errorf("the newest release of the server is version %d, and %s holds version %d: push that first, or give --previous %s", is.Version, folder, own.Version, folder))
 		}
 	}
 	return v, a.fresh(v, o.least > 0)
@@ -134,8 +139,8 @@ func trustedBeside(root string) (trust.Verifier, error) {
 }
 
 // printPrevious names a release that came from the server: nobody looked at it before.
-func (a *app) printPrevious(o previousOptions, v *release.Verified) {
-	if o.where == fromServer {
+func (a *app) printPrevious(folder string, o buildOptions, v *release.Verified) {
+	if v != nil && folder == "" && (o.where == fromServer || o.publishes) {
 		r := v.Resolved.Value()
 		a.Printf("It follows version %d, %s, which the server has\n", r.Version, r.Ref)
 	}

@@ -27,6 +27,7 @@ type publishOptions struct {
 	buildOptions
 	keys  string
 	watch bool
+	again []string // channels
 }
 
 type published struct {
@@ -37,6 +38,8 @@ type published struct {
 	Push    *operator.Pushed `json:"push,omitempty"`    // nil in a dry run
 	// Opens are the rollouts of the release that the server had not heard of.
 	Opens []string `json:"opens,omitempty"`
+	// Queued are those of them that do not open yet, with what they wait for.
+	Queued []operator.Rollout `json:"queued,omitempty"`
 }
 
 func (a *app) releasePublish() *cobra.Command {
@@ -49,6 +52,12 @@ the keys in --keys, and pushes it to the server: what release build, sign and pu
 do one after the other. Each step says what it did; the first that fails ends it,
 and says what is left to do.
 
+The release is built on the newest one that the server has, whoever published that.
+It is refused, before anything is written, where the checkout lacks the commit of that
+one (--previous server builds on it all the same), and where it gives hosts a bundle
+again that the server's newest release took from them, or that they refuse because it
+is quarantined or was rolled back: --again CHANNEL says that it is meant.
+
 Where the release key is kept elsewhere, publish stops after the build and says
 how to go on. --dry-run builds, looks for the keys and asks the server, and
 changes nothing. --watch follows the rollouts that the release opens.`,
@@ -57,15 +66,15 @@ changes nothing. --watch follows the rollouts that the release opens.`,
 			if o.watch && !a.TableOutput() {
 				return exit.Badf("--watch shows rollouts to people; without it, -o prints what was published, and steady rollout watch -o json follows")
 			}
-			o.root = filepath.Join(o.keys, keyring.RootFile(1))
+			o.root, o.publishes = filepath.Join(o.keys, keyring.RootFile(1)), true
 			return a.publish(cmd.Context(), argOr(args, "."), o)
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.out, "out", "release", "release folder to write")
-	f.StringVar(&o.where, "previous", "", "previous release: a folder, a URL, server, or none (default: the one in --out)")
-	f.StringVar(&o.ref, "ref", "", "name of the release (default: the git commit of a clean checkout, else the plan's hash)")
-	o.lockFlag(cmd)
+	o.sourceFlags(cmd)
+	f.StringVar(&o.where, "previous", "", "previous release: a folder, a URL, server, or none (default: the newest of the server)")
+	f.Uint64Var(&o.least, "min-version", 0, "the lowest version of the server's newest release that is accepted, also when its timestamp is stale")
+	f.StringSliceVar(&o.again, "again", nil, "channel on which hosts may be given a bundle that was rolled back or is quarantined; may be repeated")
 	f.BoolVar(&o.dry, "dry-run", false, "show what would be published, and change nothing")
 	f.BoolVar(&o.watch, "watch", false, "follow the rollouts that the release opens to their end")
 	keysFlag(cmd, &o.keys)
@@ -98,6 +107,7 @@ func (a *app) buildSignPush(ctx context.Context, dir string, o publishOptions) (
 		defer lock.Release()
 	} // no lock where the folder is still to be made, or on a network file system without locks of folders
 	done = published{DryRun: o.dry, Server: where.Server}
+	o.check = func(rel *release.Release, _ *release.Verified) error { return a.foresee(ctx, rel, o.again) }
 	if done.Build, err = a.buildRelease(ctx, dir, o.buildOptions); err != nil {
 		return done, err
 	}
@@ -127,8 +137,11 @@ func (a *app) buildSignPush(ctx context.Context, dir string, o publishOptions) (
 			return err
 		}
 		done.Opens = newRollouts(before.Channels, view.Channels)
-		p, err := pushRelease(ctx, c, o.out)
+		p, err := a.pushRelease(ctx, c, o.out, false)
 		done.Push = &p
+		if err == nil {
+			done.Queued, err = queuedOf(ctx, c, done.Opens)
+		}
 		return err
 	})
 	if err != nil {
@@ -181,8 +194,14 @@ func (a *app) showPublished(done published, o publishOptions) error {
 	case len(done.Opens) == 0:
 		a.Printf("It opens no rollout: the server has those of every channel already.\n")
 	case !o.watch:
-		a.Printf("It opens %s. Next: steady rollout watch %s\n", strings.Join(done.Opens, ", "), done.Opens[0])
+		opens := slices.DeleteFunc(slices.Clone(done.Opens), func(name string) bool {
+			return slices.ContainsFunc(done.Queued, func(r operator.Rollout) bool { return r.Name == name })
+		})
+		if len(opens) > 0 {
+			a.Printf("It opens %s. Next: steady rollout watch %s\n", strings.Join(opens, ", "), opens[0])
+		}
 	}
+	a.showQueued(done.Queued)
 	return nil
 }
 
@@ -223,14 +242,14 @@ func opened(ctx context.Context, c *operator.Client, name string) (bool, error) 
 	ctx, cancel := context.WithTimeout(ctx, openWithin)
 	defer cancel()
 	for {
-		_, err := c.Rollout(ctx, name)
+		r, err := c.Rollout(ctx, name)
 		refusal, is := errors.AsType[*operator.Error](err)
 		switch {
-		case err == nil:
+		case err == nil && r.Status != operator.Queued:
 			return true, nil
-		case ctx.Err() == context.DeadlineExceeded:
+		case err == nil && r.Blocked != "", ctx.Err() == context.DeadlineExceeded:
 			return false, nil
-		case !is || refusal.Status != http.StatusNotFound:
+		case err != nil && (!is || refusal.Status != http.StatusNotFound):
 			return false, err
 		}
 		_ = watch.Pause(ctx, retryAfter) // the next answer says that time is over
@@ -238,15 +257,21 @@ func opened(ctx context.Context, c *operator.Client, name string) (bool, error) 
 }
 
 func (a *app) releasePush() *cobra.Command {
+	var restored bool
 	cmd := &cobra.Command{
 		Use: "push [DIR]", Short: "Send a signed release to the server",
 		Long: `Packs a signed release folder and sends it. The server verifies every byte
 before it accepts the release, and opens a rollout for each channel whose plan
-changed. The same release again changes nothing.`,
-		Example: "  steady release push\n  steady release push /tmp/release --server https://steady.example:8443",
+changed. The same release again changes nothing.
+
+A release that was built on another one than the server's newest is refused: it would
+undo what was published since. Only a server that was restored from a backup may lack
+the base: with --restored it accepts a release that follows its newest one by others.`,
+		Example: "  steady release push\n  steady release push /tmp/release --server https://steady.example:8443\n  steady release push --restored",
 	}
+	cmd.Flags().BoolVar(&restored, "restored", false, "the server was restored and lacks releases that this one follows")
 	return a.PrintsData(a.Stream(cmd, func(ctx context.Context, c *operator.Client, args []string) error {
-		p, err := pushRelease(ctx, c, releaseDir(args))
+		p, err := a.pushRelease(ctx, c, releaseDir(args), restored)
 		if err != nil {
 			return err
 		}
@@ -266,18 +291,42 @@ func (a *app) printQueued(ctx context.Context, c *operator.Client) error {
 	if err != nil {
 		return err
 	}
-	for _, r := range rollouts {
-		if r.Status == operator.Queued && r.Blocked != "" {
-			a.Printf("%s waits since %s: %s\n", r.Name, r.QueuedAt, r.Blocked)
+	a.showQueued(waiting(rollouts))
+	return nil
+}
+
+// waiting are the rollouts that have not opened.
+func waiting(rollouts []operator.Rollout) []operator.Rollout {
+	return slices.DeleteFunc(slices.Clone(rollouts), func(r operator.Rollout) bool {
+		return r.Status != operator.Queued || r.Blocked == ""
+	})
+}
+
+// queuedOf waits until the planner has seen to what a release opens, and returns those of
+// the rollouts that it does not open yet.
+func queuedOf(ctx context.Context, c *operator.Client, names []string) ([]operator.Rollout, error) {
+	for _, name := range names {
+		if _, err := opened(ctx, c, name); err != nil {
+			return nil, err
 		}
 	}
-	return nil
+	rollouts, err := c.Rollouts(ctx)
+	return slices.DeleteFunc(waiting(rollouts), func(r operator.Rollout) bool { return !slices.Contains(names, r.Name) }), err
+}
+
+func (a *app) showQueued(rollouts []operator.Rollout) {
+	for _, r := range rollouts {
+		a.PrintFolded("%s\n", fmt.Sprintf("%s waits since %s: %s", r.Name, r.QueuedAt, r.Blocked))
+		if b := r.Behind; b != "" {
+			a.PrintFolded("%s\n", fmt.Sprintf("  where %s is what is to be undone, this is faster: steady rollout rollback %s --reason R sends its hosts back at once", b, b))
+		}
+	}
 }
 
 // pushWithin bounds how long a release may travel.
 const pushWithin = 15 * time.Minute
 
-func pushRelease(ctx context.Context, c *operator.Client, dir string) (operator.Pushed, error) {
+func (a *app) pushRelease(ctx context.Context, c *operator.Client, dir string, restored bool) (operator.Pushed, error) {
 	ctx, cancel := context.WithTimeout(ctx, pushWithin)
 	defer cancel()
 	if !isSigned(dir) {
@@ -285,9 +334,16 @@ func pushRelease(ctx context.Context, c *operator.Client, dir string) (operator.
 	}
 	packed := release.Pack(os.DirFS(dir))
 	defer packed.Close()
-	p, err := c.Push(ctx, packed)
-	if refusal, ok := errors.AsType[*operator.Error](err); ok && refusal.Status == http.StatusUnprocessableEntity {
-		return p, exit.With(exit.Refused, err) // it arrived whole and did not verify
+	push := c.Push
+	if restored {
+		push = c.PushRestored
+	}
+	p, err := push(ctx, packed)
+	if refusal, ok := errors.AsType[*operator.Error](err); ok && (refusal.Status == http.StatusUnprocessableEntity || refusal.Status == http.StatusConflict) {
+		return p, exit.With(exit.Refused, err) // it arrived whole, and did not verify or has another base
+	}
+	if err == nil {
+		a.noteAccepted(dir, c.URL())
 	}
 	return p, err
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/steadyfleet/steady/internal/cli/exit"
 	"github.com/steadyfleet/steady/internal/cli/simulate"
 	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/prose"
 	"github.com/steadyfleet/steady/internal/keyring"
 	"github.com/steadyfleet/steady/internal/release"
@@ -114,6 +115,22 @@ type buildOptions struct {
 	out, ref, root string
 	dry            bool // nothing is written
 	lock           bool
+	untracked      []string // what is read although git does not track it
+	removals       []string
+	// publishes takes the newest release of the server as the base.
+	publishes bool
+	// check looks at the release before it is written.
+	check func(rel *release.Release, base *release.Verified) error
+}
+
+// sourceFlags are those of what a release is built from.
+func (o *buildOptions) sourceFlags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	o.lockFlag(cmd)
+	f.StringVar(&o.out, "out", "release", "release folder to write")
+	f.StringVar(&o.ref, "ref", "", "name of the release (default: the git commit of a clean checkout, else the plan's hash)")
+	f.StringSliceVar(&o.untracked, "untracked", nil, "file or folder that is read although git does not track it; \".\" is all of the fleet folder")
+	f.StringArrayVar(&o.removals, "allow-removal", nil, "hosts of a channel or resources of a bundle that may all be removed at once, as the refusal names them; may be repeated")
 }
 
 func (a *app) releaseBuild() *cobra.Command {
@@ -126,6 +143,10 @@ them, and writes a release folder. Findings are printed one per line as
 file:line:column: message; one that is more than a warning ends the build with
 code 2 and nothing is written. Images are named by the digests in images.lock;
 no registry is asked.
+
+In a git checkout it reads what git tracks, so that a commit gives the same release
+on every machine: files that nobody added are named in a warning and left out, unless
+--untracked names them. Elsewhere it reads all but folders without a file.
 
 The version follows that of the previous release: the signed one that --out
 holds, which is then kept as OUT.previous, or what --previous names: a release
@@ -140,10 +161,8 @@ that the server has, which is verified from the newest root beside --root on.`,
 			return a.build(cmd.Context(), dir, o)
 		},
 	}
-	cmd.Flags().StringVar(&o.out, "out", "release", "release folder to write")
+	o.sourceFlags(cmd)
 	o.previousOptions.flags(a, cmd, "", "previous release: a folder, a URL, server, or none (default: the one in --out)")
-	o.lockFlag(cmd)
-	cmd.Flags().StringVar(&o.ref, "ref", "", "name of the release (default: the git commit of a clean checkout, else the plan's hash)")
 	cmd.Flags().StringVar(&o.root, "root", filepath.Join("keys", keyring.RootFile(1)), "root of trust that the previous release must have")
 	return a.PrintsData(cmd)
 }
@@ -156,6 +175,7 @@ type built struct {
 	Changed    []string             `json:"changed"`
 	Compliance []release.Compliance `json:"compliance,omitempty"`
 	Expected   []release.Expected   `json:"expected,omitempty"`
+	Again      []release.Again      `json:"again,omitempty"`
 	Out        string               `json:"out,omitempty"`
 	Files      int                  `json:"files,omitempty"`
 	Problems   []release.Problem    `json:"problems"`
@@ -177,12 +197,24 @@ func (a *app) build(ctx context.Context, dir string, o buildOptions) error {
 // buildRelease builds the release of a fleet folder and writes it, unless the
 // options say dry. What is wrong in the folder is said already.
 func (a *app) buildRelease(ctx context.Context, dir string, o buildOptions) (built, error) {
+	opts := release.BuildOptions{Ref: o.ref, Now: a.Wall()}
+	for _, text := range o.removals {
+		r, err := fleet.ParseRemoval(text)
+		if err != nil {
+			return built{}, exit.Badf("--allow-removal %w", err)
+		}
+		opts.Removals = append(opts.Removals, r)
+	}
+	untracked := o.untracked
+	if o.lock {
+		untracked = append(slices.Clone(untracked), fleetdir.LockFile)
+	}
 	if o.lock && !o.dry {
 		if _, err := a.lock(ctx, dir, lockOptions{}); err != nil {
 			return built{}, err
 		}
 	}
-	src, problems := fleetdir.Load(dir)
+	src, problems := fleetdir.Load(dir, untracked...)
 	if release.Fatal(problems) || src == nil {
 		return built{}, a.refuseBuild(problems)
 	}
@@ -191,7 +223,10 @@ func (a *app) buildRelease(ctx context.Context, dir string, o buildOptions) (bui
 		return built{}, err
 	}
 	defer drop()
-	opts := release.BuildOptions{Ref: o.ref, Previous: prev, Now: a.Wall()}
+	if err := a.contains(dir, src, prev, o); err != nil {
+		return built{}, err
+	}
+	opts.Previous = prev
 	if prev != nil {
 		opts.Epoch = prev.Resolved.Value().Epoch
 	}
@@ -202,6 +237,11 @@ func (a *app) buildRelease(ctx context.Context, dir string, o buildOptions) (bui
 	problems = release.Join(problems, more)
 	if release.Fatal(problems) || rel == nil {
 		return built{}, a.refuseBuild(problems)
+	}
+	if o.check != nil {
+		if err := o.check(rel, prev); err != nil {
+			return built{}, err
+		}
 	}
 	if !o.dry {
 		keep := ""
@@ -214,9 +254,9 @@ func (a *app) buildRelease(ctx context.Context, dir string, o buildOptions) (bui
 	}
 	if a.TableOutput() {
 		a.printProblems(problems)
-		a.printPrevious(o.previousOptions, prev)
+		a.printPrevious(folder, o, prev)
 	}
-	return built{OK: true, Fleet: rel.Fleet, Ref: rel.Ref, Version: rel.Version, Changed: command.NonNil(rel.Changed), Compliance: rel.Compliance, Expected: rel.Expected, Out: o.out, Files: len(rel.Files), Problems: command.NonNil(problems)}, nil
+	return built{OK: true, Fleet: rel.Fleet, Ref: rel.Ref, Version: rel.Version, Changed: command.NonNil(rel.Changed), Compliance: rel.Compliance, Expected: rel.Expected, Again: rel.Again, Out: o.out, Files: len(rel.Files), Problems: command.NonNil(problems)}, nil
 }
 
 // newestEpoch is the key epoch of the newest root beside the first one, where the
@@ -242,6 +282,9 @@ func (a *app) showChanges(b built) {
 		if words := describeExpected(b.Expected, c, a.Wall()); words != "" {
 			a.Printf("    %s\n", words)
 		}
+	}
+	for _, g := range b.Again {
+		a.PrintFolded("  %s\n", wayBack(g))
 	}
 	for _, c := range b.Compliance {
 		a.Printf("  channel %s: %s, %d failed\n", c.Channel, prose.Count(c.Controls, "control"), len(c.Failures))
@@ -282,12 +325,14 @@ func (a *app) previous(ctx context.Context, o buildOptions) (prev *release.Verif
 	nothing := func() {}
 	folder = o.where
 	switch {
+	case folder == "" && o.publishes:
+		return a.onServer(ctx, o)
 	case folder == fromServer:
 		trusted, err := trustedBeside(o.root)
 		if err != nil {
 			return nil, "", nil, err
 		}
-		prev, _, drop, err = a.newestOf(ctx, trusted, o.previousOptions, o.out, keptName(o.out))
+		prev, _, drop, err = a.newestOf(ctx, trusted, o.previousOptions, o.out)
 		return prev, "", drop, err
 	case folder == "none":
 		return nil, "", nothing, nil
@@ -298,20 +343,27 @@ func (a *app) previous(ctx context.Context, o buildOptions) (prev *release.Verif
 	case folder == "":
 		return nil, "", nothing, nil
 	}
-	dir, drop, err := a.fetched(ctx, folder)
+	prev, drop, err = a.verified(ctx, folder, o.root)
+	return prev, folder, drop, err
+}
+
+// verified takes a release from a folder or a URL and verifies it up to a root.
+func (a *app) verified(ctx context.Context, where, root string) (*release.Verified, func(), error) {
+	dir, drop, err := a.fetched(ctx, where)
 	if err != nil {
-		return nil, "", nil, err
+		return nil, nil, err
 	}
-	state, err := trustRoot(o.root)
+	state, err := trustRoot(root)
 	if err != nil {
 		drop()
-		return nil, "", nil, fmt.Errorf("the previous release in %s cannot be checked: %w", folder, err)
+		return nil, nil, fmt.Errorf("the previous release in %s cannot be checked: %w", where, err)
 	}
-	if prev, err = release.VerifyDir(dir, state, a.Wall()); err != nil {
+	v, err := release.VerifyDir(dir, state, a.Wall())
+	if err != nil {
 		drop()
-		return nil, "", nil, fmt.Errorf("previous %s: %w; give another with --previous, or none", folder, err)
+		return nil, nil, fmt.Errorf("previous %s: %w; give another with --previous, or none", where, err)
 	}
-	return prev, folder, drop, nil
+	return v, drop, nil
 }
 
 func isSigned(dir string) bool {

@@ -55,12 +55,14 @@ it from the server, --previous server: it is verified from the newest root in KE
 }
 
 type rolledBack struct {
-	Fleet   string         `json:"fleet"`
-	Channel string         `json:"channel"`
-	Ref     string         `json:"ref"`
-	Version uint64         `json:"version"`
-	Out     string         `json:"out"`
-	Hosts   []release.Move `json:"hosts"`
+	Fleet   string `json:"fleet"`
+	Channel string `json:"channel"`
+	Ref     string `json:"ref"`
+	Version uint64 `json:"version"`
+	Out     string `json:"out"`
+	// Leaves is the rollout that hosts go back from.
+	Leaves string         `json:"leaves"`
+	Hosts  []release.Move `json:"hosts"`
 }
 
 func (a *app) rollback(ctx context.Context, channel string, o rollbackOptions) error {
@@ -117,7 +119,8 @@ func (a *app) rollback(ctx context.Context, channel string, o rollbackOptions) e
 	if _, err := release.WriteSigned(o.out, rel.Files, signing); err != nil {
 		return err
 	}
-	r := rolledBack{Fleet: rel.Fleet, Channel: channel, Ref: rel.Ref, Version: rel.Version, Out: o.out, Hosts: moves}
+	r := rolledBack{Fleet: rel.Fleet, Channel: channel, Ref: rel.Ref, Version: rel.Version, Out: o.out, Hosts: moves,
+		Leaves: opts.Current.Resolved.Value().Channels[channel].Manifests[0].Rollout}
 	return a.Print(r, func() error { return a.showRolledBack(r) })
 }
 
@@ -148,6 +151,7 @@ func (a *app) showRolledBack(r rolledBack) error {
 	if stay > 0 {
 		a.Printf("%d hosts are given the same bundle and stay\n", stay)
 	}
+	a.Printf("While %s is still on its way this release waits behind it; faster then: steady rollout rollback %s --reason R\n", r.Leaves, r.Leaves)
 	a.Printf("Next: steady release push%s\n", dirHint(r.Out))
 	return nil
 }

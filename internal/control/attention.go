@@ -31,7 +31,7 @@ func (c *Control) inbox(own []status.Item) []status.InboxItem {
 	now := c.now()
 	if names, newest := c.state.Plan.LackedRelease(); len(names) > 0 {
 		own = append(own, serverItem("release", prose.Count(len(names), "host")+prose.Verb(len(names), " runs", " run")+
-			" a release that this server lacks since its log was restored: "+prose.Names(names, 5)+", version "+strconv.FormatUint(newest.Version, 10)+" at most", status.Releaser, status.Do(status.ReleasePublish)))
+			" a release that this server lacks since its log was restored: "+prose.Names(names, 5)+", version "+strconv.FormatUint(newest.Version, 10)+" at most; push the newest release with --restored", status.Releaser, status.Do(status.ReleasePublish)))
 	}
 	return c.state.Listed(c.Roster(), own, now)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/steadyfleet/steady/internal/control/documents"
 	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/core/server"
 	"github.com/steadyfleet/steady/internal/disk"
 	"github.com/steadyfleet/steady/internal/release"
@@ -48,8 +49,9 @@ func dropUnfinished(dataDir string) error {
 }
 
 // PushRelease verifies a packed release (see release.Pack) to its last byte and
-// makes it the fleet's newest. What does not verify changes nothing.
-func (c *Control) PushRelease(ctx context.Context, packed io.Reader, actor string) (Pushed, error) {
+// makes it the fleet's newest. What does not verify, or has another base than the rule
+// asks for, changes nothing.
+func (c *Control) PushRelease(ctx context.Context, packed io.Reader, rule documents.Follows, actor string) (Pushed, error) {
 	dir, err := os.MkdirTemp(c.cfg.DataDir, PushPrefix)
 	if err != nil {
 		return Pushed{}, unavailable(err)
@@ -65,7 +67,7 @@ func (c *Control) PushRelease(ctx context.Context, packed io.Reader, actor strin
 		}
 		return Pushed{}, unavailable(err)
 	}
-	return c.PushFolder(ctx, dir, actor)
+	return c.PushFolder(ctx, dir, rule, actor)
 }
 
 // unavailable is the refusal for an error of the data folder outside of the store. It
@@ -99,17 +101,55 @@ func (c *Control) Newest(ctx context.Context, w io.Writer, begin func()) error {
 
 // PushFolder is PushRelease for a release folder on this machine, which must not
 // change meanwhile.
-func (c *Control) PushFolder(ctx context.Context, dir, actor string) (Pushed, error) {
-	return c.acceptFolder(ctx, dir, actor, func(cause error) error { return c.verifyFailed(ctx, "release", cause, actor) })
+func (c *Control) PushFolder(ctx context.Context, dir string, rule documents.Follows, actor string) (Pushed, error) {
+	return c.acceptFolder(ctx, dir, rule, actor, func(cause error) error {
+		if base, is := errors.AsType[*documents.BaseError](cause); is {
+			c.cfg.Log.Info("refused a release for its base", "version", base.Release.Version, "ref", base.Release.Ref, "newest", base.Newest.Version, "actor", actor)
+			return wire.Refuse(wire.ErrConflict, "%s", c.otherBase(ctx, base))
+		}
+		return c.verifyFailed(ctx, "release", cause, actor)
+	})
+}
+
+// otherBase says who published what a release leaves out, and what to do.
+func (c *Control) otherBase(ctx context.Context, e *documents.BaseError) string {
+	by := ""
+	if actor := c.publisher(ctx, &e.Newest); actor != "" {
+		by = " by " + actor
+	}
+	words := fmt.Sprintf("%v, published%s at %s: nothing was changed. ", e, by, e.Newest.At)
+	if e.Descends {
+		return words + "It follows that one by releases which the server lacks: if the server was restored from a backup, steady release push --restored; else build on what the server has: steady release publish"
+	}
+	back := ""
+	if e.Older() {
+		back = "; to go back to it: steady release rollback"
+	}
+	return words + "It would undo what was published since. Take that into the sources (git pull), then build on it: steady release publish, or steady release build --previous server" + back
+}
+
+// publisher names who had a release accepted, as far as the log has it still.
+func (c *Control) publisher(ctx context.Context, r *plan.Release) string {
+	records, err := c.LastAbout(ctx, event.Subject{Kind: event.KindRelease, Name: r.Ref}, store.MaxRead)
+	if err != nil {
+		c.cfg.Log.Warn("who published a release cannot be read", "ref", r.Ref, "err", err)
+	}
+	for i := range records {
+		ev, err := event.Decode(records[i].Entry)
+		if accepted, is := ev.(event.ReleaseAccepted); err == nil && is && accepted.Resolved == r.Resolved {
+			return accepted.Actor
+		}
+	}
+	return ""
 }
 
 // acceptFolder verifies and accepts a release folder; refused hears why it does not
 // verify and returns the error.
-func (c *Control) acceptFolder(ctx context.Context, dir, actor string, refused func(error) error) (Pushed, error) {
+func (c *Control) acceptFolder(ctx context.Context, dir string, rule documents.Follows, actor string, refused func(error) error) (Pushed, error) {
 	c.pushing.Lock()
 	defer c.pushing.Unlock()
 	c.pushes++
-	r, err := documents.VerifyRelease(dir, c.public.Load(), c.now())
+	r, err := documents.VerifyRelease(dir, c.public.Load(), rule, c.now())
 	if err != nil {
 		return Pushed{}, refused(err)
 	}

@@ -6,11 +6,13 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
+	"github.com/steadyfleet/steady/internal/control/documents"
 	"github.com/steadyfleet/steady/internal/control/fetch"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/event"
@@ -66,11 +68,17 @@ func (c intakeOf) Leads(ctx context.Context) error {
 // AcceptRelease implements fetch.Intake: what a source brings goes the way of a
 // push.
 func (c intakeOf) AcceptRelease(ctx context.Context, dir, source string) (fetch.Release, error) {
-	pushed, err := c.acceptFolder(ctx, dir, warning.SourceActor(source), func(cause error) error {
+	pushed, err := c.acceptFolder(ctx, dir, documents.DescendsOfNewest, warning.SourceActor(source), func(cause error) error {
+		if base, is := errors.AsType[*documents.BaseError](cause); is {
+			return &fetch.RefusedError{Check: OtherBase, Detail: c.otherBase(ctx, base)}
+		}
 		return &fetch.RefusedError{Check: cmp.Or(string(trust.CodeOf(cause)), string(trust.Malformed)), Detail: cause.Error()}
 	})
 	return fetch.Release{Version: pushed.Version, Ref: pushed.Ref, Same: pushed.Outcome == Unchanged}, err
 }
+
+// OtherBase is the check that refuses a release for its base.
+const OtherBase = "OtherBase"
 
 // ReportSource implements fetch.Intake.
 func (c intakeOf) ReportSource(ctx context.Context, r warning.SourceReport) error {

@@ -1,7 +1,8 @@
 // Package disk tells what an error of the operating system means for the disk
 // below a folder and how much room that disk has, replaces files whole or not at all,
 // gives a folder to one process at a time, and reads what strangers put into a folder:
-// regular files inside it alone, and no more bytes than are asked for. It brings the
+// regular files inside it alone, no more bytes than are asked for, and of a checkout what git
+// tracks. It brings the
 // schemas of databases up to date.
 package disk
 

@@ -12,6 +12,7 @@ import (
 	"github.com/steadyfleet/steady/internal/api"
 	"github.com/steadyfleet/steady/internal/api/operator"
 	"github.com/steadyfleet/steady/internal/control"
+	"github.com/steadyfleet/steady/internal/control/documents"
 	corehost "github.com/steadyfleet/steady/internal/core/host"
 	"github.com/steadyfleet/steady/internal/docker/dockertest"
 	"github.com/steadyfleet/steady/internal/testkit"
@@ -47,7 +48,7 @@ func newLease(t *testing.T, fleet string) *lease {
 	l.operator = testkit.Value(operator.NewClient(operator.Options{URL: server.OperatorURL(), Token: strings.TrimSpace(string(secret)), ServerCA: server.ServerCA()}))(t)
 	t.Cleanup(l.operator.Close)
 	packed := e.release("v1", declare{"fleet.yaml": fleet, "bundles/web/bundle.yaml": "files:\n  - {path: etc/web, content: \"1\\n\"}\n"}).packed()
-	testkit.Value(server.Control().PushRelease(ctx, packed, "test"))(t)
+	testkit.Value(server.Control().PushRelease(ctx, packed, documents.FollowsNewest, "test"))(t)
 	testkit.Must(t, packed.Close())
 	l.host = &box{t: t, name: "web-1", clock: newWallClock(), state: filepath.Join(t.TempDir(), "state"), root: t.TempDir(), log: log,
 		hosting: hosting.Config{Engine: l.engine.Socket(), Prefix: l.prefix, HTTP: []string{l.router}}}

@@ -21,6 +21,7 @@ import (
 	"github.com/steadyfleet/steady/internal/agent/uplink"
 	"github.com/steadyfleet/steady/internal/api"
 	"github.com/steadyfleet/steady/internal/control"
+	"github.com/steadyfleet/steady/internal/control/documents"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/core/rollout"
@@ -150,7 +151,7 @@ func (o *origin) push(m made) {
 	o.t.Helper()
 	packed := m.packed()
 	defer packed.Close()
-	testkit.Value(o.control.PushRelease(context.Background(), packed, "test"))(o.t)
+	testkit.Value(o.control.PushRelease(context.Background(), packed, documents.FollowsNewest, "test"))(o.t)
 }
 
 // ended waits until a rollout ends in a phase.

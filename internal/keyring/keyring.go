@@ -10,9 +10,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/disk"
 	"github.com/steadyfleet/steady/internal/identity"
 	"github.com/steadyfleet/steady/internal/trust"
 )
@@ -152,7 +155,25 @@ func InitShared(dir, fleetName string, life clock.Duration, now clock.Instant, h
 			made.Operators = append(made.Operators, filepath.Join(dir, operatorsDir, operatorName(i)))
 		}
 	}
+	if err := keepOut(next); err != nil {
+		return Made{}, err
+	}
 	return made, os.Rename(next, dir)
+}
+
+// ignored has git leave out whatever lies in a folder of keys, and in folders below it, but
+// what everybody may know. The file is in the folder itself: no rule above it undoes that.
+const ignored = "# Private keys never belong into a repository.\n*\n!.gitignore\n!*.root.json\n!*.pub\n"
+
+const ignoreFile = ".gitignore"
+
+func keepOut(dir string) error {
+	return disk.Replace(filepath.Join(dir, ignoreFile), []byte(ignored), 0o644)
+}
+
+// Private reports whether a file of a folder of keys is nobody else's business.
+func Private(name string) bool {
+	return filepath.Base(name) != ignoreFile && !strings.HasSuffix(name, ".root.json") && !strings.HasSuffix(name, ".pub")
 }
 
 // placeFirst signs the first root with the keys at hand and writes it into a folder,
@@ -246,7 +267,8 @@ func unused(dir string) error {
 	case err != nil:
 		return err
 	case len(entries) > 0:
-		return fmt.Errorf("%s already holds %s: keys are never overwritten; give a new folder with --dir", dir, entries[0].Name())
+		other := max(0, slices.IndexFunc(entries, func(e fs.DirEntry) bool { return e.Name() != ignoreFile }))
+		return fmt.Errorf("%s already holds %s: keys are never overwritten; give a new folder with --dir", dir, entries[other].Name())
 	}
 	return nil
 }

@@ -36,6 +36,9 @@ func MakeShare(dir string) (Share, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return Share{}, err
 	}
+	if err := keepOut(dir); err != nil {
+		return Share{}, err
+	}
 	key, err := identity.KeyFile(path)
 	if err != nil {
 		return Share{}, err

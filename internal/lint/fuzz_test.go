@@ -15,6 +15,7 @@ var unfuzzed = map[string]string{
 	"internal/release/compose.LoadFile":        "opens a folder and hands it to compose.Load, which is fuzzed",
 	"internal/control/documents.VerifyRelease": "opens a folder and hands it to release.Verify, which is fuzzed",
 	"internal/disk.ReadFile":                   "reads a regular file of a folder and decodes nothing of it",
+	"internal/disk.Folder.ReadFile":            "is ReadFile of a name that is there",
 	"internal/drivers/caddy.Driver.Read":       "is given a name, and asks the device",
 	"internal/drivers/janus.Driver.Read":       "is given a name, and asks the device",
 	"internal/identity.LoadAuthority":          "reads a folder of this machine's by LoadKey and ParseCertificate, which are fuzzed",

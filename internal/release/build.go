@@ -4,10 +4,6 @@ import (
 	"bytes"
 	"encoding/hex"
 	"fmt"
-	"maps"
-	"os"
-	"os/exec"
-	"slices"
 	"strings"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
@@ -36,7 +32,9 @@ type BuildOptions struct {
 	// Epoch is the key epoch of the root; 0 means 1. One that differs from that of
 	// Previous begins versions at 1 again.
 	Epoch uint64
-	Now   clock.Instant // wall time
+	// Removals are consent to what is removed of Previous.
+	Removals []fleet.Removal
+	Now      clock.Instant // wall time
 }
 
 // Release is a release in memory.
@@ -46,6 +44,8 @@ type Release struct {
 	Version uint64
 	// Changed lists the channels with a new manifest, sorted.
 	Changed []string
+	// Again says what the plans give hosts that the release before took from them.
+	Again []Again
 	// Expected says per channel with hosts when a rollout would end at the
 	// earliest, sorted by channel.
 	Expected []Expected
@@ -88,8 +88,8 @@ type builder struct {
 func (b *builder) inputs() fleet.Inputs {
 	in := fleet.Inputs{
 		Bundles: map[string]fleet.Bundle{}, Digests: map[string]digest.Digest{}, BundleProbes: map[string]fleet.ProbeSet{},
-		NoResources: map[string]bool{},
-		Now:         b.o.Now, Zones: b.zones(), Packs: packs(),
+		NoResources: map[string]bool{}, Removals: b.o.Removals,
+		Now: b.o.Now, Zones: b.zones(), Packs: packs(),
 	}
 	for name, sb := range b.src.Bundles {
 		in.Bundles[name], in.Digests[name], in.BundleProbes[name] = sb.Bundle, sb.Digest, sb.Probes
@@ -145,8 +145,8 @@ func (b *builder) run() error {
 func (b *builder) chooseRef() error {
 	ref := b.o.Ref
 	if ref == "" {
-		commit, ok := gitCommit(b.src)
-		if !ok {
+		commit := b.src.Commit
+		if commit == "" {
 			raw, err := trust.Canonical(struct {
 				Plan    fleet.Plan
 				Version uint64
@@ -181,30 +181,6 @@ func (b *builder) refInUse(ref string) bool {
 		}
 	}
 	return false
-}
-
-// gitCommit returns the commit of a checkout in which nothing that the release
-// is made of differs from it; other files may.
-func gitCommit(src *fleetdir.Source) (string, bool) {
-	run := func(args ...string) (string, error) {
-		cmd := exec.Command("git", append([]string{"--literal-pathspecs", "-c", "core.fsmonitor=false", "-C", src.Dir}, args...)...)
-		cmd.Env = append(os.Environ(), "GIT_OPTIONAL_LOCKS=0")
-		out, err := cmd.Output()
-		return strings.TrimSpace(string(out)), err
-	}
-	commit, err := run("rev-parse", "--verify", "HEAD")
-	if err != nil || len(commit) < refLength {
-		return "", false
-	}
-	if tracked, err := run("ls-files", "--", fleetdir.FleetFile); err != nil || tracked == "" {
-		return "", false
-	}
-	args := []string{"status", "--porcelain", "--untracked-files=all", "--ignored=matching", "--", fleetdir.FleetFile, fleetdir.LockFile}
-	for _, name := range slices.Sorted(maps.Keys(src.Declaration.Bundles)) {
-		args = append(args, src.Declaration.Bundles[name].Path)
-	}
-	status, err := run(args...)
-	return commit, err == nil && status == ""
 }
 
 // FleetResolvedHash is what a manifest's fleetResolvedHash holds: the digest of
@@ -243,6 +219,12 @@ func (b *builder) resolved() (fleet.Resolved, error) {
 		Channels:     map[string]fleet.ResolvedChannel{},
 		ChannelEdges: append([]fleet.Edge{}, b.plan.ChannelEdges...),
 		Servers:      b.plan.Servers,
+		Follows:      []fleet.ReleaseRef{},
+		Commit:       b.src.Commit,
+	}
+	if prev := b.o.Previous; prev != nil {
+		base := prev.Resolved.Value()
+		r.Follows = base.Lineage(prev.Resolved.Digest())
 	}
 	for _, cp := range b.plan.Channels {
 		r.Channels[cp.Name] = cp.Settings
@@ -291,6 +273,7 @@ func (b *builder) channel(cp *fleet.ChannelPlan, hash digest.Digest) ([]fleet.Ma
 	b.rel.Files[payloadName(ManifestPath(ref.Rollout))] = raw
 	b.rel.Files[LeavesPath(ref.Rollout)] = joinLeaves(leaves)
 	b.rel.Changed = append(b.rel.Changed, cp.Name)
+	b.rel.Again = append(b.rel.Again, again(cp, old)...)
 	kept, err := b.keep(old[:min(len(old), History-1)])
 	return append([]fleet.ManifestRef{ref}, kept...), err
 }

@@ -48,7 +48,10 @@ func (b *builder) controls() []fleet.Finding {
 		for k := range failures {
 			f := &failures[k]
 			finding := fleet.Finding{Path: b.declared(f.Control), Severity: fleet.Warning,
-				Message: fmt.Sprintf("channel %s: %s; source: %s", cp.Name, f.Message(), f.Source)}
+				Message: "channel " + cp.Name + ": " + f.Message()}
+			if f.Source != "" {
+				finding.Message += "; source: " + f.Source
+			}
 			if f.Mode == fleet.Enforce {
 				finding.Severity = fleet.Error
 				finding.Message += ": expected it to pass, or an override of the control with a reason"

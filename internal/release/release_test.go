@@ -206,9 +206,10 @@ func TestMassChangeNeedsConsent(t *testing.T) {
 		return s
 	})
 	_, ps := Build(load(t, fleetDir), BuildOptions{Ref: "r2", Previous: v1, Now: t0})
-	if want := "fleet.yaml:8:1: 2 of 6 hosts of version 1 are removed or lose their bundle: expected at most 20 % at once, or allowMassChange: true\n"; !strings.HasPrefix(lines(ps), want) {
+	if want := "fleet.yaml:8:1: 2 of 6 hosts of version 1 are removed or lose their bundle: expected at most 20 % at once, or --allow-removal hosts=stable:web-2,web-3 if these are meant"; !strings.HasPrefix(lines(ps), want) {
 		t.Errorf("got  %swant %s", lines(ps), want)
 	}
+	build(t, load(t, fleetDir), BuildOptions{Ref: "r2", Previous: v1, Now: t0, Removals: []fleet.Removal{{What: fleet.RemovedHosts, Of: "stable", Names: []string{"web-2", "web-3"}}}})
 	edit(t, fleetFile, func(s string) string { return s + "allowMassChange: true\n" })
 	build(t, load(t, fleetDir), BuildOptions{Ref: "r2", Previous: v1, Now: t0})
 }
@@ -389,8 +390,14 @@ func TestVerifyRefusesOlderAndForeign(t *testing.T) {
 func TestRefIsTheCommitOfACleanCheckout(t *testing.T) {
 	testkit.Needs(t, testkit.Git)
 	dir := example(t, "quickstart")
-	src := load(t, dir)
-	byHash := build(t, src, BuildOptions{Now: t0}).Ref
+	ref := func(now clock.Instant, untracked ...string) string {
+		src, ps := fleetdir.Load(dir, untracked...)
+		if Fatal(ps) {
+			t.Fatalf("load:\n%s", lines(ps))
+		}
+		return build(t, src, BuildOptions{Now: now}).Ref
+	}
+	byHash := ref(t0)
 	git := func(args ...string) string {
 		t.Helper()
 		cmd := exec.Command("git", append([]string{"-C", dir, "-c", "user.name=n", "-c", "user.email=e@example.org", "-c", "commit.gpgsign=false"}, args...)...)
@@ -404,24 +411,23 @@ func TestRefIsTheCommitOfACleanCheckout(t *testing.T) {
 	git("add", ".")
 	git("commit", "-q", "-m", "fleet")
 	commit := git("rev-parse", "HEAD")
-	if got := build(t, src, BuildOptions{Now: t0}).Ref; got != commit[:12] {
+	if got := ref(t0); got != commit[:12] {
 		t.Errorf("clean checkout: ref %q, want %q", got, commit[:12])
 	}
 	testkit.Must(t, os.WriteFile(filepath.Join(dir, "notes.txt"), nil, 0o644))
-	if got := build(t, src, BuildOptions{Now: t0}).Ref; got != commit[:12] {
-		t.Errorf("a file that is no part of the release changed the ref to %q", got)
+	stray := "bundles/web/stray"
+	testkit.Must(t, os.WriteFile(filepath.Join(dir, stray), nil, 0o644))
+	if got := ref(t0); got != commit[:12] {
+		t.Errorf("files that are no part of the release changed the ref to %q", got)
 	}
-	stray := filepath.Join(dir, "bundles/web/stray")
-	testkit.Must(t, os.WriteFile(stray, nil, 0o644))
-	if got := build(t, src, BuildOptions{Now: t0}).Ref; got != byHash {
-		t.Errorf("an untracked file in a bundle folder: ref %q, want the plan's hash %q", got, byHash)
+	if got := ref(t0, stray); got != byHash {
+		t.Errorf("a release with an untracked file: ref %q, want the plan's hash %q", got, byHash)
 	}
-	testkit.Must(t, os.Remove(stray))
 	edit(t, filepath.Join(dir, fleetdir.FleetFile), func(s string) string { return s + "# changed\n" })
-	if got := build(t, load(t, dir), BuildOptions{Now: t0}).Ref; got != byHash || len(got) != 12 {
+	if got := ref(t0); got != byHash || len(got) != 12 {
 		t.Errorf("changed checkout: ref %q, want the plan's hash %q", got, byHash)
 	}
-	if got := build(t, load(t, dir), BuildOptions{Now: t0.Add(clock.Hour)}).Ref; got != byHash {
+	if got := ref(t0.Add(clock.Hour)); got != byHash {
 		t.Errorf("the plan's hash depends on the time: %q and %q", got, byHash)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/disk"
 	"github.com/steadyfleet/steady/internal/trust"
@@ -93,15 +94,21 @@ func sameEpoch(dir string, root trust.Root) error {
 // EpochOf reads the key epoch that the release in a folder says it is of. It
 // checks no signature.
 func EpochOf(dir string) (uint64, error) {
+	r, _, err := Snapshot(dir)
+	return r.Epoch, err
+}
+
+// Snapshot reads what the release in a folder says of itself, and the digest that names it.
+// It checks no signature.
+func Snapshot(dir string) (r fleet.Resolved, d digest.Digest, err error) {
 	raw, err := payload(func(name string) ([]byte, error) { return readIn(dir, name) }, ResolvedPath)
 	if err != nil {
-		return 0, err
+		return r, "", err
 	}
-	var r fleet.Resolved
 	if err := trust.Decode(raw, trust.MaxEnvelope, &r); err != nil {
-		return 0, fmt.Errorf("%s: %w", ResolvedPath, err)
+		return r, "", fmt.Errorf("%s: %w", ResolvedPath, err)
 	}
-	return r.Epoch, nil
+	return r, digest.Of(raw), nil
 }
 
 func signingOrder(name string) int {

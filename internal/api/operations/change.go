@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/steadyfleet/steady/internal/api/operator"
+	"github.com/steadyfleet/steady/internal/control/documents"
 	"github.com/steadyfleet/steady/internal/core/access"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/event"
@@ -79,6 +80,11 @@ func (h *Handler) changing() {
 			return plan.Decommission(s, in.Host, in.Body.Reason, actor, now)
 		})
 	add(h, post("freeze-host", "/hosts/{host}/freeze", "Give a host no grants for a while"), operating, h.freeze)
+	add(h, huma.Operation{OperationID: "foresee-release", Method: http.MethodPost, Path: "/releases/foresee",
+		Summary: "Say which hosts would not run what a release gives them", MaxBodyBytes: 16 << 20}, releasing,
+		func(ctx context.Context, in *bodyIn[operator.Gives]) (out []plan.Refusing, err error) {
+			return out, h.c.View(ctx, func(s *plan.State) { out = append([]plan.Refusing{}, plan.Foresee(s, in.Body.Given)...) })
+		})
 	do(h, post("reconcile", "/reconcile", "Evaluate every rollout and host now"), operating,
 		func(ctx context.Context, _ *none) error { return h.c.Operate(ctx, nil) })
 	add(h, post("end-safe-mode", "/safe-mode/end", "Go on without the events that hosts owe the server"), admin,
@@ -146,7 +152,11 @@ func (h *Handler) push(w http.ResponseWriter, r *http.Request) {
 		h.problem(w, refused(http.StatusUnsupportedMediaType, "a release is accepted only as a plain tar, without Content-Encoding"))
 		return
 	}
-	pushed, err := h.c.PushRelease(r.Context(), r.Body, actor(r.Context()))
+	rule := documents.FollowsNewest
+	if r.URL.Query().Get("restored") == "true" {
+		rule = documents.DescendsOfNewest
+	}
+	pushed, err := h.c.PushRelease(r.Context(), r.Body, rule, actor(r.Context()))
 	if err != nil {
 		h.problem(w, h.refusal(err))
 		return

@@ -96,7 +96,7 @@ func statusOf(ctx context.Context, c source) (out operator.Status, err error) {
 	out.Seq, out.Term, out.Now, out.SafeMode, out.Channels = head.Seq, head.Term, c.Now(), c.SafeMode(), []operator.ChannelState{}
 	out.Root = operator.RootInfo{Version: root.Version, Epoch: root.Epoch, Expires: root.Expires}
 	return out, c.View(ctx, func(s *plan.State) {
-		out.Release = operator.ReleaseInfo{Version: s.Release.Version, Ref: s.Release.Ref, AcceptedAt: s.Release.At,
+		out.Release = operator.ReleaseInfo{Version: s.Release.Version, Ref: s.Release.Ref, Resolved: s.Release.Resolved, AcceptedAt: s.Release.At,
 			TimestampAt: s.Timestamp.IssuedAt, RootVersion: s.Root.Version}
 		out.Hosts, out.Health = countHosts(s, roster), fleetHealth(s, c.Totals(s))
 		out.Hosts.Versions = c.AgentVersions()

@@ -14,6 +14,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/core/rollout"
 	"github.com/steadyfleet/steady/internal/store"
+	"github.com/steadyfleet/steady/internal/wire"
 )
 
 type rolloutPath struct {
@@ -37,7 +38,7 @@ func rolloutRow(s *plan.State, r *rollout.Rollout, q *plan.Explainer, now clock.
 
 func queuedRow(w plan.Queued) operator.Rollout {
 	row := operator.Rollout{Name: w.Rollout, Channel: w.Channel, Ref: strings.TrimPrefix(w.Rollout, w.Channel+"@"), Manifest: w.Manifest,
-		Phase: operator.Queued, Summary: plan.QueuedSummary(w), Status: operator.Queued, QueuedAt: w.Since}
+		Phase: operator.Queued, Summary: plan.QueuedSummary(w), Status: operator.Queued, QueuedAt: w.Since, Behind: w.Behind}
 	if w.Block != nil {
 		row.Blocked = w.Block.Message
 	}
@@ -108,6 +109,7 @@ func (h *Handler) rollout(ctx context.Context, in *rolloutPath) (operator.Rollou
 		out.Rollout, out.Gates = rolloutRow(s, r, q, c.Now()), plan.WaveGates(s, r, c.Now())
 		out.Verbs = plan.VerbsOf(s, r, c.Now())
 		out.WaveBlocks, out.Next = plan.Blocks(out.Gates), q.Upcoming(r, maxUpcoming)
+		out.CancelOpens = plan.AfterCancel(s, r, c.Now())
 		if s.Followed(r) {
 			followed = r.Manifest
 			return
@@ -120,7 +122,7 @@ func (h *Handler) rollout(ctx context.Context, in *rolloutPath) (operator.Rollou
 	switch {
 	case err != nil:
 	case !found:
-		err = unknownRollout(in.Rollout)
+		err = h.neverOpened(ctx, in.Rollout)
 	case followed != "":
 		err = h.asEnded(ctx, in, followed, &out)
 	}
@@ -186,6 +188,66 @@ func (h *Handler) endOf(ctx context.Context, name string, manifest digest.Digest
 			return 0, nil
 		}
 		return seq, nil
+	}
+	return 0, nil
+}
+
+// neverOpened says what became of a rollout that is not known: a later release may have
+// taken its place before it opened.
+func (h *Handler) neverOpened(ctx context.Context, name string) error {
+	channel, _, _ := strings.Cut(name, "@")
+	later, at := "", clock.Instant(0)
+	err := h.c.View(ctx, func(s *plan.State) {
+		c := s.Channels[channel]
+		if c == nil {
+			return
+		}
+		i := slices.IndexFunc(c.Manifests, func(m fleet.ManifestRef) bool { return m.Rollout == name })
+		if i > 0 {
+			later = c.Manifests[i-1].Rollout
+		}
+	})
+	if err == nil && later == "" {
+		later, at, err = h.queuedInstead(ctx, name)
+	} else if err == nil {
+		at, err = h.releasedAt(ctx, later)
+	}
+	switch {
+	case err != nil:
+		return err
+	case later == "":
+		return unknownRollout(name)
+	}
+	when := ""
+	if at != 0 {
+		when = " at " + at.String()
+	}
+	return wire.Refuse(wire.ErrNotFound, "rollout %s never opened: %s took its place in the queue%s; steady rollout show %s", name, later, when, later)
+}
+
+// mostLooked bounds how many records of one subject are looked through.
+const mostLooked = 100
+
+// queuedInstead finds in the log what was queued in the place of a rollout, and when.
+func (h *Handler) queuedInstead(ctx context.Context, name string) (string, clock.Instant, error) {
+	records, err := h.c.LastAbout(ctx, event.Subject{Kind: event.KindRollout, Name: name}, mostLooked)
+	for i := range records {
+		ev, err := event.Decode(records[i].Entry)
+		if queued, is := ev.(event.RolloutQueued); err == nil && is && queued.DroppedRollout == name {
+			return queued.TargetRef, records[i].At, nil
+		}
+	}
+	return "", 0, err
+}
+
+// releasedAt says when the release came that brought a rollout, or zero.
+func (h *Handler) releasedAt(ctx context.Context, rollout string) (clock.Instant, error) {
+	_, ref, _ := strings.Cut(rollout, "@")
+	records, err := h.c.LastAbout(ctx, event.Subject{Kind: event.KindRelease, Name: ref}, mostLooked)
+	for i := range records {
+		if records[i].Type == (event.ReleaseAccepted{}).EventType() {
+			return records[i].At, nil
+		}
 	}
 	return 0, err
 }

@@ -87,6 +87,9 @@ func NewClient(o Options) (*Client, error) {
 	}}, nil
 }
 
+// URL is where the server is.
+func (c *Client) URL() string { return c.base.String() }
+
 // Close drops idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
@@ -211,13 +214,28 @@ func (c *Client) NewestRelease(ctx context.Context, read func(io.Reader) error) 
 	return c.read(ctx, strings.TrimPrefix(RouteNewest, Prefix), read)
 }
 
-// Push sends a packed release (see release.Pack).
-func (c *Client) Push(ctx context.Context, packed io.Reader) (p Pushed, err error) {
-	resp, err := c.do(ctx, http.MethodPost, "/releases", nil, packed, "application/x-tar")
+// Push sends a packed release (see release.Pack), which was built on the newest one.
+func (c *Client) Push(ctx context.Context, packed io.Reader) (Pushed, error) {
+	return c.push(ctx, packed, nil)
+}
+
+// PushRestored sends a release that follows the newest one of a restored server by others
+// which the server lacks.
+func (c *Client) PushRestored(ctx context.Context, packed io.Reader) (Pushed, error) {
+	return c.push(ctx, packed, url.Values{"restored": {"true"}})
+}
+
+func (c *Client) push(ctx context.Context, packed io.Reader, q url.Values) (p Pushed, err error) {
+	resp, err := c.do(ctx, http.MethodPost, "/releases", q, packed, "application/x-tar")
 	if err != nil {
 		return p, err
 	}
 	return p, answer(resp, &p)
+}
+
+// Foresee says which hosts would not run what a release gives them.
+func (c *Client) Foresee(ctx context.Context, given []plan.Given) (out []plan.Refusing, err error) {
+	return out, c.post(ctx, "/releases/foresee", Gives{Given: given}, &out)
 }
 
 // Reconcile has the planner look at everything now.

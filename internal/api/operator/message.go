@@ -162,7 +162,13 @@ var messages = []message{
 	row(func(v event.ResourceReported) string {
 		return fmt.Sprintf("%s is %s", v.Resource, prose.Detailed(v.State, v.Message))
 	}),
-	row(func(v event.RolloutQueued) string { return fmt.Sprintf("%s is queued: %s", v.TargetRef, v.Reason) }),
+	row(func(v event.RolloutQueued) string {
+		instead := ""
+		if dropped := cmp.Or(v.DroppedRollout, v.Dropped); dropped != "" {
+			instead = " in the place of " + dropped + ", which never opened"
+		}
+		return fmt.Sprintf("%s is queued%s: %s", v.TargetRef, instead, v.Reason)
+	}),
 	row(func(v event.RolloutDeferred) string {
 		return fmt.Sprintf("%s waits for %s: %s", v.TargetRef, v.BlockedBy, v.Reason)
 	}),

@@ -82,9 +82,15 @@ type Status struct {
 type ReleaseInfo struct {
 	Version     uint64        `json:"version"`
 	Ref         string        `json:"ref"`
+	Resolved    digest.Digest `json:"resolved,omitempty"` // of its snapshot
 	AcceptedAt  clock.Instant `json:"acceptedAt"`
 	TimestampAt clock.Instant `json:"timestampAt"`
 	RootVersion uint64        `json:"rootVersion"`
+}
+
+// Gives are what the channels of a release that is not pushed yet would give their hosts.
+type Gives struct {
+	Given []plan.Given `json:"given" maxItems:"100000" doc:"The hosts of each channel that get a bundle"`
 }
 
 // Health is the answer of the routes of health and readiness: "ok", or what is wrong.
@@ -235,6 +241,8 @@ type Rollout struct {
 	Reason  string         `json:"reason,omitempty"`
 	// QueuedAt is when a release listed a rollout that has not opened.
 	QueuedAt clock.Instant `json:"queuedAt,omitempty"`
+	// Behind is the rollout of its channel that it is queued behind.
+	Behind   string        `json:"behind,omitempty"`
 	OpenedAt clock.Instant `json:"openedAt"`
 	EndedAt  clock.Instant `json:"endedAt,omitempty"`
 	// Blocked says what keeps it from going on, right now.
@@ -263,6 +271,8 @@ type RolloutDetail struct {
 	// Budgets are those that bound how many of its hosts change at a time, with the slots that
 	// any rollout uses of them.
 	Budgets []Budget `json:"budgets,omitempty"`
+	// CancelOpens is what a cancel of it would open the way for, now.
+	CancelOpens []plan.Opening `json:"cancelOpens,omitempty"`
 }
 
 // AsOf is a record of the log, and when it was committed.

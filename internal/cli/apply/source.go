@@ -1,7 +1,6 @@
 package apply
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"os"
@@ -14,7 +13,6 @@ import (
 	"github.com/steadyfleet/steady/internal/api/operator"
 	"github.com/steadyfleet/steady/internal/cli/command"
 	"github.com/steadyfleet/steady/internal/cli/exit"
-	"github.com/steadyfleet/steady/internal/cli/term"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/spec"
@@ -162,25 +160,7 @@ func (a verbs) consent(list []Resource, yes bool) error {
 	for i := range list {
 		words = append(words, list[i].FullName())
 	}
-	return a.confirm("Remove "+strings.Join(words, ", "), fmt.Sprintf("%d resources would be removed (%s)", len(list), strings.Join(words, ", ")))
-}
-
-// confirm asks a yes-or-no question on a terminal; elsewhere --yes is needed.
-func (a verbs) confirm(question, otherwise string) error {
-	in, ok := a.In.(*os.File)
-	if !ok || !a.Screen().TTY || !term.Of(in, a.Getenv).TTY {
-		return exit.Badf("%s and nobody can be asked; give --yes", otherwise)
-	}
-	a.Printf("%s? [y/N] ", question)
-	answer, err := bufio.NewReader(in).ReadString('\n')
-	if err != nil && answer == "" {
-		return exit.Badf("no answer; give --yes")
-	}
-	switch strings.ToLower(strings.TrimSpace(answer)) {
-	case "y", "yes":
-		return nil
-	}
-	return exit.With(exit.Failed, fmt.Errorf("nothing was done"))
+	return a.Confirm("Remove "+strings.Join(words, ", "), fmt.Sprintf("%d resources would be removed (%s)", len(list), strings.Join(words, ", ")), "--yes")
 }
 
 func (a verbs) removeCmd() *cobra.Command {

@@ -3,7 +3,9 @@
 package command
 
 import (
+	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -172,4 +174,22 @@ func Short(digest string) string {
 		return digest
 	}
 	return hex[:12]
+}
+
+// Confirm asks a yes-or-no question on a terminal; elsewhere the flag is needed.
+func (e *Env) Confirm(question, otherwise, flag string) error {
+	in, ok := e.In.(*os.File)
+	if !ok || !e.Screen().TTY || !term.Of(in, e.Getenv).TTY {
+		return exit.Badf("%s and nobody can be asked; give %s", otherwise, flag)
+	}
+	e.Printf("%s? [y/N] ", question)
+	answer, err := bufio.NewReader(in).ReadString('\n')
+	if err != nil && answer == "" {
+		return exit.Badf("no answer; give %s", flag)
+	}
+	switch strings.ToLower(strings.TrimSpace(answer)) {
+	case "y", "yes":
+		return nil
+	}
+	return exit.With(exit.Failed, errors.New("nothing was done"))
 }

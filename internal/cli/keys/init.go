@@ -5,12 +5,17 @@ package keys
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/steadyfleet/steady/internal/cli/command"
 	"github.com/steadyfleet/steady/internal/cli/exit"
 	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/prose"
+	"github.com/steadyfleet/steady/internal/disk"
 	"github.com/steadyfleet/steady/internal/keyring"
 	"github.com/steadyfleet/steady/internal/release/fleetdir"
 	"github.com/steadyfleet/steady/internal/trust"
@@ -43,7 +48,9 @@ func (a verbs) initCmd() *cobra.Command {
 		Short: "Make a key for every role and the first root document",
 		Long: `Makes one Ed25519 key per role, each in a file that only its owner may read, and
 1.root.json, the root of trust that servers and hosts begin with. It refuses a
-folder that holds anything: keys are never overwritten.
+folder that holds anything: keys are never overwritten. The folder's .gitignore keeps
+all but the roots out of git, and that of the fleet folder what servers, hosts and
+tokens hold; a folder of which git tracks keys already is refused.
 
 With --shares the root role has several holders: each share is in a folder of its
 own below DIR/shares, to be carried to its holder, and --threshold of them must
@@ -68,6 +75,14 @@ The fleet's name is that of fleet.yaml unless --fleet gives it.`,
 			if cmd.Flags().Changed("shares") && h.Shares < 1 {
 				return exit.Badf("--shares %d: expected at least 1", h.Shares)
 			}
+			if err := untracked(dir); err != nil {
+				return err
+			}
+			if _, err := os.Stat(filepath.Join(fleetDir, fleetdir.FleetFile)); err == nil {
+				if _, err := command.KeepOut(fleetDir); err != nil {
+					return err
+				}
+			}
 			made, err := keyring.InitShared(dir, name, d, a.Wall(), h)
 			if err != nil {
 				return exit.Bad(err)
@@ -84,6 +99,20 @@ The fleet's name is that of fleet.yaml unless --fleet gives it.`,
 	shareKeyFlag(cmd, &h)
 	cmd.Flags().IntVar(&h.Overrides, "override-keys", 1, "how many operators have an override key")
 	return a.PrintsData(cmd)
+}
+
+// untracked refuses a folder for keys of which git has some already: it would take the new
+// ones as a change of those.
+func untracked(dir string) error {
+	names, err := disk.TrackedBelow(filepath.Dir(filepath.Clean(dir)), filepath.Base(dir))
+	if err != nil {
+		return nil // without git nothing is tracked
+	}
+	names = slices.DeleteFunc(names, func(n string) bool { return !keyring.Private(n) })
+	if len(names) == 0 {
+		return nil
+	}
+	return exit.Badf("git tracks %s, and would take new keys into the repository: git rm -r --cached %s and commit that, or give another folder with --dir; keys that were committed once are no secret any more", prose.Names(names, 3), dir)
 }
 
 func (a verbs) fleetName(dir string) (string, error) {

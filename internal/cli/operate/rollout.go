@@ -25,7 +25,7 @@ func (a verbs) rolloutCmd() *cobra.Command {
 		a.steer(plan.Pause, "Give out no new grants until resumed; what runs goes on"),
 		a.steer(plan.Resume, "End a pause, or a halt with its failures acknowledged"),
 		a.promoteCmd(), a.retry(),
-		a.steer(plan.Cancel, "End a rollout for good; hosts keep what they run"),
+		a.cancelCmd(),
 		a.rollback())
 }
 
@@ -176,7 +176,50 @@ func counts(w operator.Wave) string {
 	return strings.Join(parts, ", ")
 }
 
-func (a verbs) steer(verb plan.Verb, short string) *cobra.Command {
+func (a verbs) cancelCmd() *cobra.Command {
+	var yes bool
+	cmd := a.steer(plan.Cancel, "End a rollout for good; hosts keep what they run", func(ctx context.Context, c *operator.Client, id string) error {
+		return a.consentToCancel(ctx, c, id, yes)
+	})
+	cmd.Long = `Ends a rollout for good; hosts keep what they run. A channel that waited for it, in its
+queue or by channelEdges, opens its next rollout then. Quarantine is by channel: where a
+bundle that opens so is quarantined on another channel, the command says so and asks
+first; without a terminal it needs --yes.`
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask when bundles that failed on another channel are given out next")
+	return cmd
+}
+
+// consentToCancel says what a cancel opens the way for, and asks where some of it failed.
+func (a verbs) consentToCancel(ctx context.Context, c *operator.Client, id string, yes bool) error {
+	r, err := c.Rollout(ctx, id)
+	if err != nil {
+		return err
+	}
+	var failed []string
+	for _, o := range r.CancelOpens {
+		a.Printf("Opens next: %s\n", o.Rollout)
+		for _, e := range o.Failed {
+			words := fmt.Sprintf("bundle %s, for %s, is quarantined on channel %s: %s", e.Bundle.Short(), prose.Names(e.Hosts, maxNamed), e.On, e.Reason)
+			a.PrintFolded("  %s\n", words)
+			failed = append(failed, o.Rollout)
+		}
+	}
+	if len(failed) == 0 || yes {
+		return nil
+	}
+	slices.Sort(failed)
+	opens := strings.Join(slices.Compact(failed), ", ")
+	err = a.Confirm("Cancel "+r.Name+" and have "+opens+" give that out", "a cancel of "+r.Name+" has "+opens+" give out what is quarantined on channel "+r.Channel, "--yes")
+	if err != nil {
+		return fmt.Errorf("%w; or push a fixed release first, which replaces both", err)
+	}
+	return nil
+}
+
+// maxNamed is how many hosts a line names.
+const maxNamed = 5
+
+func (a verbs) steer(verb plan.Verb, short string, before ...func(ctx context.Context, c *operator.Client, id string) error) *cobra.Command {
 	var reason string
 	var sign Flags
 	cmd := &cobra.Command{
@@ -186,6 +229,11 @@ func (a verbs) steer(verb plan.Verb, short string) *cobra.Command {
 	cmd.Flags().StringVar(&reason, "reason", command.NoReason, "why, for the log")
 	sign.Add(cmd)
 	return a.RolloutNames(a.Talk(cmd, func(ctx context.Context, c *operator.Client, args []string) error {
+		for _, asks := range before {
+			if err := asks(ctx, c, args[0]); err != nil {
+				return err
+			}
+		}
 		if sign.Keys != "" {
 			return a.override(ctx, c, sign, fleet.OverrideAction(verb), args[0], reason)
 		}

@@ -35,14 +35,17 @@ type Release struct {
 	trusted  uint64                   // version of the root before it
 }
 
-// VerifyRelease verifies a release folder against what is trusted now. The
-// folder must not change before Keep has returned.
-func VerifyRelease(dir string, now *View, at clock.Instant) (*Release, error) {
+// VerifyRelease verifies a release folder against what is trusted now, and its base by
+// the rule. The folder must not change before Keep has returned.
+func VerifyRelease(dir string, now *View, rule Follows, at clock.Instant) (*Release, error) {
 	v, err := release.VerifyDir(dir, now.Verifier.State(), at)
 	if err != nil {
-		return nil, err
+		return nil, rule.explain(dir, now, at, err)
 	}
 	resolved := v.Resolved.Value()
+	if err := rule.check(resolved, v.Resolved.Digest(), &now.Release); err != nil {
+		return nil, err
+	}
 	r := &Release{Version: resolved.Version, Ref: resolved.Ref, Outcome: Accepted, verified: v, trusted: now.Verifier.RootVersion()}
 	if v.Verifier.RootVersion() == r.trusted && v.Resolved.Digest() == now.Release.Resolved {
 		r.Outcome = Refreshed

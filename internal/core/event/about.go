@@ -64,6 +64,7 @@ type names struct {
 	Target   string `json:"target"`
 	Ref      string `json:"ref"`
 	Waiting  string `json:"target_ref"`
+	Dropped  string `json:"droppedRollout"`
 	Host     string `json:"host"`
 	Override string `json:"override"`
 	Source   string `json:"source"`
@@ -93,6 +94,7 @@ var (
 	target   = member{KindBundle, func(n *names) string { return n.Target }}
 	release  = member{KindRelease, func(n *names) string { return n.Ref }}
 	waiting  = member{KindRollout, func(n *names) string { return n.Waiting }}
+	dropped  = member{KindRollout, func(n *names) string { return n.Dropped }}
 	source   = member{KindSource, func(n *names) string { return n.Source }}
 	signed   = member{KindOverride, func(n *names) string { return n.Override }}
 	accepted = member{KindOverride, func(n *names) string { return n.Digest }}

@@ -137,14 +137,16 @@ type MirrorDiverged struct {
 	Input    string     `json:"input"`
 }
 
-// RolloutQueued says that a channel's new ref waits; Dropped names one that it
-// replaces in the queue.
+// RolloutQueued says that a channel's new ref waits; Dropped and DroppedRollout name one that
+// it replaces in the queue, by the digest of its manifest and by its name.
 type RolloutQueued struct {
 	Channel   string        `json:"channel"`
 	TargetRef string        `json:"target_ref"`
 	Manifest  digest.Digest `json:"manifest"`
 	Dropped   string        `json:"dropped"`
 	Reason    string        `json:"reason"`
+
+	DroppedRollout string `json:"droppedRollout,omitempty"`
 }
 
 // RolloutDeferred says why a queued ref is not opened yet. It is logged again
@@ -392,7 +394,7 @@ func init() {
 	add(TimestampAccepted{})
 	add(VerifyFailed{})
 	add(EnrolRefused{})
-	add(RolloutQueued{}, about(channel, waiting, manifest), decision(info, "rollout queued", "channel target_ref reason"), mark(1))
+	add(RolloutQueued{}, about(channel, waiting, manifest, dropped), decision(info, "rollout queued", "channel target_ref reason"), mark(1))
 	add(RolloutDeferred{}, about(channel, waiting), decision(info, "rollout deferred", "channel target_ref blocked_by reason"))
 	add(RolloutOpened{}, about(rollout, channel, release, manifest), decision(info, "rollout opened", "rollout manifest reason"), mark(2))
 	add(RolloutMoved{}, about(rollout, manifest), decision(info, "rollout moved", "rollout from to reason actor"), mark(2))

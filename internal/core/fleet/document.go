@@ -67,6 +67,29 @@ type Resolved struct {
 	// Servers are the addresses at which hosts look for their server; without any they
 	// keep those that they have.
 	Servers []string `json:"servers,omitempty"`
+	// Follows are the releases that this one was built upon, newest first: its base, and
+	// what that followed. Empty is a first release; nil is one that does not name its base,
+	// as releases of before this field do.
+	Follows []ReleaseRef `json:"follows,omitzero"`
+	// Commit is the one of the sources, where nothing of the checkout differed; a rollback has
+	// that of the release before it.
+	Commit string `json:"commit,omitempty"`
+}
+
+// MaxFollows bounds how many releases a release names that it follows.
+const MaxFollows = 32
+
+// ReleaseRef names a release by its snapshot.
+type ReleaseRef struct {
+	Epoch   uint64        `json:"epoch"`
+	Version uint64        `json:"version"`
+	Digest  digest.Digest `json:"digest"`
+}
+
+// Lineage lists what a release follows that is built upon this one.
+func (r *Resolved) Lineage(d digest.Digest) []ReleaseRef {
+	line := append([]ReleaseRef{{r.Epoch, r.Version, d}}, r.Follows...)
+	return line[:min(len(line), MaxFollows)]
 }
 
 // RosterHost is one declared host.

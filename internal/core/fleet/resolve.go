@@ -48,6 +48,8 @@ type Inputs struct {
 	Packs map[string][]Control
 	// Previous is the release before this one, or nil for the first.
 	Previous *Previous
+	// Removals are what may be removed of it however much that is.
+	Removals []Removal
 }
 
 // Previous is what a plan needs to know of the release before it.

@@ -230,6 +230,14 @@ func (s *Overrides) Quarantined(channel string, d digest.Digest, host string) *A
 	return s.restricting("bundle/", channel, "/", string(d), "/", host)
 }
 
+// Allowed returns the newest word that a bundle is allowed again on a channel, or nil.
+func (s *Overrides) Allowed(channel string, d digest.Digest) *AcceptedOverride {
+	if t := s.newest("bundle/", channel, "/", string(d), "/"); t != nil && !t.Action.Restricts() {
+		return t
+	}
+	return nil
+}
+
 // Forbids returns what keeps a host from taking a bundle of a manifest, or nil.
 func (s *Overrides) Forbids(channel string, manifest, target digest.Digest, host string) *AcceptedOverride {
 	if t := s.Restrictions(channel, manifest); t != nil {

@@ -62,7 +62,7 @@ func (q *Explainer) problem(r *rollout.Rollout) *rollout.Problem {
 			p.Others = append(p.Others, rollout.Other{Budgets: h.budgets, At: q.elsewhere(p, h)})
 		}
 	}
-	s.unproven(p, r, f)
+	s.lacking(p, r, f)
 	return p
 }
 
@@ -184,8 +184,8 @@ func (s *State) pace(p *rollout.Problem, r *rollout.Rollout) {
 	}
 }
 
-// unproven says what each wave lacks even when all of its hosts that are there have converged.
-func (s *State) unproven(p *rollout.Problem, r *rollout.Rollout, f *facts) {
+// lacking says what each wave lacks even when all of its hosts that are there have converged.
+func (s *State) lacking(p *rollout.Problem, r *rollout.Rollout, f *facts) {
 	coming, all := make([]int, len(r.Waves)), 0
 	for i := range p.Tasks {
 		if t := &p.Tasks[i]; t.State != rollout.Out && !t.Fails {

@@ -119,6 +119,8 @@ type Queued struct {
 	Since clock.Instant
 	// Block is what it waits for; nil when it opens with the next look.
 	Block *gate.Block
+	// Behind is the rollout of its own channel that it waits for, if it is that.
+	Behind string
 }
 
 // Queued lists the rollouts that wait, by channel.
@@ -132,7 +134,11 @@ func (q *Explainer) Queued() []Queued {
 		}
 		var a Answer
 		q.explainPending(&a, c)
-		out = append(out, Queued{Rollout: ref.Rollout, Channel: name, Manifest: ref.Digest, Since: c.PendingSince, Block: a.PendingBlock})
+		w := Queued{Rollout: ref.Rollout, Channel: name, Manifest: ref.Digest, Since: c.PendingSince, Block: a.PendingBlock}
+		if r := q.s.Rollouts[c.Active]; r != nil && w.Block != nil && w.Block.Code == gate.Queue {
+			w.Behind = r.Name
+		}
+		out = append(out, w)
 	}
 	return out
 }

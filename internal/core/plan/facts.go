@@ -213,7 +213,7 @@ func (f *facts) Quarantine() (channel, bundle, reason, own string) {
 	reason = f.s.quarantined(f.c, f.bundle, f.h.Name)
 	if f.purpose == gate.ToUpdate && f.i >= 0 {
 		if refused := f.r.Members[f.i].Refused; f.h.refusesItself(f.r, refused) {
-			own, reason = f.r.Name, cmp.Or(reason, refused, "the host quarantined it as it went back from it")
+			own, reason = f.r.Name, cmp.Or(reason, f.s.refusal(f.h.Name, f.bundle, cmp.Or(refused, "the host quarantined it as it went back from it")))
 		}
 	}
 	if reason == "" {

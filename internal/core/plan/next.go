@@ -345,7 +345,7 @@ func (p *planner) failurePolicy(r *rollout.Rollout, w int) {
 		return
 	}
 	if r.Waves[w].Proven <= limit { // hosts go back only on the signed word of others
-		p.move(r, rollout.Failed, reason+"; silent hosts prove nothing to others, so none is sent back")
+		p.move(r, rollout.Failed, prose.Clauses(reason, p.s.unproven(r, w)))
 		return
 	}
 	p.add("", event.RolloutReverting{Rollout: r.Name, Manifest: r.Manifest, Wave: w, Reason: reason})
@@ -360,7 +360,11 @@ func (p *planner) quarantine(r *rollout.Rollout) (news bool) {
 			continue
 		}
 		if _, there := p.s.Channels[r.Channel].Quarantine[leaf.Target]; !there {
-			p.add("", event.QuarantineAdded{Channel: r.Channel, Digest: leaf.Target, Rollout: r.Name, Reason: "failed on host " + leaf.Host + " in " + r.Name})
+			why := "failed on host " + leaf.Host + " in " + r.Name
+			if !m.Failed {
+				why = "refused by host " + leaf.Host + " in " + r.Name + ": " + p.s.refusal(leaf.Host, leaf.Target, m.Refused)
+			}
+			p.add("", event.QuarantineAdded{Channel: r.Channel, Digest: leaf.Target, Rollout: r.Name, Reason: why})
 			news = true
 		}
 	}

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"slices"
 	"strconv"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
@@ -70,6 +71,9 @@ func (p *planner) queue(c *Channel, ref *fleet.ManifestRef, cur *rollout.Rollout
 		Reason: "rollout " + cur.Name + " is " + string(cur.Phase)}
 	if c.Queued != "" {
 		ev.Dropped = c.Queued.Short()
+		if i := slices.IndexFunc(c.Manifests, func(m fleet.ManifestRef) bool { return m.Digest == c.Queued }); i >= 0 {
+			ev.DroppedRollout = c.Manifests[i].Rollout
+		}
 	}
 	p.add("", ev)
 }

@@ -13,7 +13,8 @@ import (
 // Retry has a rollout tried again on an operator's word, once the cause of its failures
 // is mended outside: failures so far count no more, its bundles are allowed again on the
 // channel, and waves open again from the first one with a host that failed. Hosts that
-// quarantined the bundle themselves refuse it until a retry is signed.
+// quarantined the bundle themselves refuse it until a retry is signed: where there are no
+// others, so is the retry.
 func Retry(s *State, id, reason, actor string, now clock.Instant) ([]event.Entry, error) {
 	r := s.Find(id)
 	if r == nil {
@@ -21,6 +22,10 @@ func Retry(s *State, id, reason, actor string, now clock.Instant) ([]event.Entry
 	}
 	if err := s.may(Retrying, r, now); err != nil {
 		return nil, err
+	}
+	if ev := s.retrying(r, reason, actor, ""); len(ev.Refusing) > 0 && !movesOn(r, &ev) {
+		return nil, verbErrorf("nothing would come of it: %s went back from %s and %s its bundle quarantined, which no token ends: steady rollout retry %s --sign KEYS",
+			prose.Names(ev.Refusing, 5), r.Name, prose.Verb(len(ev.Refusing), "has", "have"), r.Name)
 	}
 	d := &decider{s: s, now: now}
 	d.retry(r, reason, actor, "")
@@ -65,6 +70,20 @@ func (s *State) mayStartAgain(r *rollout.Rollout) bool {
 	}
 	t := r.Total()
 	return t.By[rollout.Broken]+t.By[rollout.RolledBack]+t.By[rollout.Refused] > 0
+}
+
+// movesOn reports whether a retry reaches a host: one that failed, or that waits in a wave
+// which it opens.
+func movesOn(r *rollout.Rollout, ev *event.RolloutRetried) bool {
+	if len(ev.Hosts) > 0 {
+		return true
+	}
+	for i := range r.Members {
+		if r.Members[i].Status == rollout.Waiting && r.Plan.Leaves[i].Wave <= ev.Wave {
+			return true
+		}
+	}
+	return false
 }
 
 func (d *decider) retry(r *rollout.Rollout, reason, actor string, word digest.Digest) {

@@ -78,27 +78,17 @@ func TestS18RetryOfAHalt(t *testing.T) {
 	}
 }
 
-// TestS17RetryOfARevert: what went back quarantined the bundle itself. A token offers it to
-// nobody who refuses it, a signature to all.
+// TestS17RetryOfARevert: what went back quarantined the bundle itself. A token is refused
+// where it would reach nobody else, and a signature reaches all.
 func TestS17RetryOfARevert(t *testing.T) {
 	w := fails(t, "h0 h1 h2 h3", "h1", spec{waves: "h0 h1 | h2 h3"})
 	w.phase("c@r2", rollout.Reverted)
 	_, err := plan.Operate(w.s, plan.Resume, "c@r2", "because", "ada", w.now)
 	refused(t, err, "steady rollout retry c@r2")
 	w.cure()
-	if ev := w.retry("c@r2"); ev.Hosts != nil || !slices.Equal(ev.Refusing, []string{"h0", "h1"}) {
-		t.Fatalf("tried again by token: %+v", ev)
-	}
-	if q := w.s.Channels["c"].Quarantine; len(q) != 0 {
-		t.Fatalf("the channel still refuses %v", q)
-	}
-	w.live(10)
-	if r := w.phase("c@r2", rollout.Active); r.Cursor != 0 || r.Excess() >= 0 {
-		t.Fatalf("at wave %d with too many failures in %d", r.Cursor, r.Excess())
-	}
-	if a, err := plan.Why(w.s, "h0", w.now); err != nil || a.Block == nil || a.Block.Code != gate.Quarantine || !strings.Contains(a.Block.ClearedBy, "steady rollout retry c@r2 --sign") {
-		t.Fatalf("h0 is told %+v, %v", a, err)
-	}
+	_, err = plan.Retry(w.s, "c@r2", "the registry is back", "ada", w.now)
+	refused(t, err, "h0, h1 went back from c@r2 and have its bundle quarantined, which no token ends: steady rollout retry c@r2 --sign")
+	w.phase("c@r2", rollout.Reverted)
 	if ev := w.retrySigned("c@r2"); !slices.Equal(ev.Hosts, []string{"h0", "h1"}) || ev.Refusing != nil {
 		t.Fatalf("tried again by signature: %+v", ev)
 	}
@@ -171,6 +161,25 @@ func TestS18RetryAfterTheEnd(t *testing.T) {
 	w.live(10)
 	w.phase("c@r2", rollout.Terminal)
 	w.expect("h2=converged/two")
+}
+
+// TestS17RetryReachesWhoDidNotTry: a host that waits in a wave which a retry opens takes the
+// bundle, and one that went back refuses it by name until the retry is signed.
+func TestS17RetryReachesWhoDidNotTry(t *testing.T) {
+	w := fails(t, "h0 h1 h2", "h0", spec{waves: "h0 h1 h2", budget: 1})
+	w.phase("c@r2", rollout.Reverted)
+	w.cure()
+	if ev := w.retry("c@r2"); ev.Hosts != nil || !slices.Equal(ev.Refusing, []string{"h0"}) {
+		t.Fatalf("tried again by token: %+v", ev)
+	}
+	if q := w.s.Channels["c"].Quarantine; len(q) != 0 {
+		t.Fatalf("the channel still refuses %v", q)
+	}
+	w.live(20)
+	w.expect("h0=reverted/one h1=converged/two h2=converged/two")
+	if a, err := plan.Why(w.s, "h0", w.now); err != nil || a.Block == nil || a.Block.Code != gate.Quarantine || !strings.Contains(a.Block.ClearedBy, "steady rollout retry c@r2 --sign") {
+		t.Fatalf("h0 is told %+v, %v", a, err)
+	}
 }
 
 func TestS19RetryIsRefused(t *testing.T) {

@@ -46,7 +46,7 @@ func (l *load) bundlePath(at []string, s *types.ServiceConfig, v *types.ServiceV
 		}
 		c.Blob = l.blob(data)
 	case info.Mode().IsRegular():
-		data, err := disk.ReadFile(l.root, name, MaxContent)
+		data, err := l.root.ReadFile(name, MaxContent)
 		if err != nil {
 			l.addf(at, "%v: expected a file that a release can carry, or an absolute path of the host", err)
 			return nil, false
@@ -102,7 +102,11 @@ func (l *load) storage(at []string, s *types.ServiceConfig, v *types.ServiceVolu
 	if _, again := l.folders[title]; !again {
 		l.folders[title] = name
 		l.set.Volumes = append(l.set.Volumes, spec.Volume{Name: title})
-		l.warnf(at, "the bundle folder has no %q, so it is storage of the host: the volume %q, which stays when containers are replaced", name, title)
+		has := "the bundle folder has no"
+		if l.root.Hides(name) {
+			has = "git tracks no file in"
+		}
+		l.warnf(at, "%s %q, so it is storage of the host: the volume %q, which stays when containers are replaced", has, name, title)
 	}
 	m.Type, m.Source = spec.MountVolume, title
 	return true

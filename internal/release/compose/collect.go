@@ -14,8 +14,6 @@ import (
 	"github.com/compose-spec/compose-go/v2/dotenv"
 	"github.com/compose-spec/compose-go/v2/template"
 	"go.yaml.in/yaml/v4"
-
-	"github.com/steadyfleet/steady/internal/disk"
 )
 
 // collect reads the named files and all that they include and extend.
@@ -46,7 +44,7 @@ func (l *load) read(name, dir string, env map[string]string) error {
 	if len(l.sources) >= MaxFiles {
 		return fmt.Errorf("%q is one Compose file more than the %d that are allowed", name, MaxFiles)
 	}
-	data, err := disk.ReadFile(l.root, name, MaxFileBytes)
+	data, err := l.root.ReadFile(name, MaxFileBytes)
 	if err != nil {
 		return err
 	}
@@ -310,7 +308,7 @@ func portCount(text string) int {
 // envFile reads an environment file of the bundle folder. Variables in it take
 // their values from env and from the file itself.
 func (l *load) envFile(name string, env map[string]string) (values map[string]string, data []byte, err error) {
-	if data, err = disk.ReadFile(l.root, name, MaxFileBytes); err != nil {
+	if data, err = l.root.ReadFile(name, MaxFileBytes); err != nil {
 		return nil, nil, err
 	}
 	if bytes.Count(data, []byte("$")) > maxVariables {

@@ -16,7 +16,6 @@ import (
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/spec"
-	"github.com/steadyfleet/steady/internal/disk"
 )
 
 func (l *load) convert() {
@@ -155,7 +154,7 @@ func (l *load) content(p string) (*spec.Blob, error) {
 	if !ok || strings.HasPrefix(name, "../") {
 		return nil, fmt.Errorf("%q is outside the bundle folder", path.Base(p))
 	}
-	data, err := disk.ReadFile(l.root, name, MaxContent)
+	data, err := l.root.ReadFile(name, MaxContent)
 	if err != nil {
 		return nil, err
 	}

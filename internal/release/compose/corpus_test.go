@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
 
+	"github.com/steadyfleet/steady/internal/disk"
 	"github.com/steadyfleet/steady/internal/testkit"
 )
 
@@ -157,7 +158,7 @@ func TestCorpusUsesEveryAttribute(t *testing.T) {
 	for _, file := range slices.Concat(archives(t, "testdata/compose/*.txtar", 20), archives(t, "testdata/refused/*.txtar", 10)) {
 		ar := testkit.Value(txtar.ParseFile(file))(t)
 		root, files, o := folder(t, ar)
-		l := newLoad(root, files, o)
+		l := newLoad(disk.PlainFolder(root), files, o)
 		l.environment()
 		l.collect()
 		for _, a := range l.attributesUsed() {

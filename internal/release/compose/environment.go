@@ -17,7 +17,6 @@ import (
 	"github.com/compose-spec/compose-go/v2/loader"
 	"github.com/compose-spec/compose-go/v2/types"
 	"github.com/steadyfleet/steady/internal/core/spec"
-	"github.com/steadyfleet/steady/internal/disk"
 	"github.com/steadyfleet/steady/internal/strictyaml"
 )
 
@@ -57,6 +56,8 @@ func (l *load) environment() {
 			l.note(name, 1, 1, "%v: expected NAME=value lines", err)
 		}
 		maps.Copy(l.env, values)
+	} else if l.root.Hides(name) {
+		l.problems = append(l.problems, Problem{File: name, IsWarning: true, Message: "git does not track this file, so that no variable is read from it: expected it added (git add), or named with --untracked"})
 	}
 	maps.Copy(l.env, l.o.Environ)
 	for k, v := range l.env {
@@ -159,7 +160,7 @@ func (l *load) stageFile(at []string, p string, optional bool) []byte {
 		l.addf(at, "%q is outside the bundle folder: expected a file inside it", name)
 		return nil
 	}
-	data, err := disk.ReadFile(l.root, name, MaxFileBytes)
+	data, err := l.root.ReadFile(name, MaxFileBytes)
 	if errors.Is(err, fs.ErrNotExist) && optional {
 		return nil
 	}

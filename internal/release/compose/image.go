@@ -12,7 +12,6 @@ import (
 
 	"github.com/steadyfleet/steady/internal/core/imageref"
 	"github.com/steadyfleet/steady/internal/core/spec"
-	"github.com/steadyfleet/steady/internal/disk"
 	"github.com/steadyfleet/steady/internal/trust"
 )
 
@@ -79,7 +78,7 @@ func (l *load) loads() {
 		file, err := inside(l.dir, d.Load)
 		if err == nil {
 			var data []byte
-			if data, err = disk.ReadFile(l.root, file, MaxContent); err == nil {
+			if data, err = l.root.ReadFile(file, MaxContent); err == nil {
 				l.addImage("ref "+d.Ref, name, spec.Image{Ref: d.Ref, Load: &spec.Load{Archive: *l.blob(data)}}, at)
 				continue
 			}
@@ -203,7 +202,7 @@ func (l *load) bases(at []string, b *spec.Build, folder string) {
 	}
 	text := b.Inline
 	if text == "" {
-		raw, err := disk.ReadFile(l.root, path.Join(folder, b.Dockerfile), MaxFileBytes)
+		raw, err := l.root.ReadFile(path.Join(folder, b.Dockerfile), MaxFileBytes)
 		if err != nil {
 			return // what is packed has it: the host says what is wrong with it
 		}

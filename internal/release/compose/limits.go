@@ -11,7 +11,6 @@ import (
 
 	"github.com/compose-spec/compose-go/v2/types"
 	"github.com/steadyfleet/steady/internal/core/spec"
-	"github.com/steadyfleet/steady/internal/disk"
 )
 
 func (l *load) isolation(w *spec.Workspace, s *types.ServiceConfig) {
@@ -53,7 +52,7 @@ func (l *load) securityOption(s *types.ServiceConfig, i int, option string) stri
 		l.addf(at, "%v: expected a seccomp profile of the bundle folder", err)
 		return option
 	}
-	data, err := disk.ReadFile(l.root, name, MaxFileBytes)
+	data, err := l.root.ReadFile(name, MaxFileBytes)
 	if err != nil {
 		l.addf(at, "%v: expected a seccomp profile of the bundle folder", err)
 		return option

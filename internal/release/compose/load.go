@@ -25,6 +25,7 @@ import (
 
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/spec"
+	"github.com/steadyfleet/steady/internal/disk"
 	"github.com/steadyfleet/steady/internal/strictyaml"
 )
 
@@ -73,9 +74,14 @@ type Loaded struct {
 	Attributes []string
 }
 
-// Load reads the files, merged in order, from the bundle's folder. The result is
-// nil when a problem is more than a warning.
+// Load is LoadFrom for a folder that git has no part in.
 func Load(root *os.Root, files []string, o Options) (*Loaded, []Problem) {
+	return LoadFrom(disk.PlainFolder(root), files, o)
+}
+
+// LoadFrom reads the files, merged in order, from the bundle's folder. The result is
+// nil when a problem is more than a warning.
+func LoadFrom(root *disk.Folder, files []string, o Options) (*Loaded, []Problem) {
 	l := newLoad(root, files, o)
 	defer l.close()
 	loaded := l.run()
@@ -91,7 +97,7 @@ func Load(root *os.Root, files []string, o Options) (*Loaded, []Problem) {
 func init() { logrus.SetOutput(io.Discard) }
 
 type load struct {
-	root     *os.Root
+	root     *disk.Folder
 	files    []string
 	o        Options
 	env      map[string]string // Environ over .env
@@ -117,7 +123,7 @@ type load struct {
 	names   renamed
 }
 
-func newLoad(root *os.Root, files []string, o Options) *load {
+func newLoad(root *disk.Folder, files []string, o Options) *load {
 	return &load{
 		root: root, files: files, o: o,
 		sources: map[string]*source{}, blobs: map[digest.Digest][]byte{},

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path"
 	"slices"
 	"time"
@@ -25,8 +24,8 @@ const (
 // packContext makes a tar of a build context that depends on its files alone: in
 // order of name, with no times and no owners. What .dockerignore leaves out is
 // left out; the Dockerfile always is in it.
-func packContext(root *os.Root, folder, dockerfile string) ([]byte, error) {
-	sub, err := root.OpenRoot(folder)
+func packContext(root *disk.Folder, folder, dockerfile string) ([]byte, error) {
+	sub, err := root.OpenFolder(folder)
 	if err != nil {
 		return nil, fmt.Errorf("the build context %q cannot be opened: %w", folder, disk.Cause(err))
 	}
@@ -46,8 +45,8 @@ func packContext(root *os.Root, folder, dockerfile string) ([]byte, error) {
 }
 
 // packTree makes such a tar of a whole folder. permissions are those of permissions.
-func packTree(root *os.Root, folder string) ([]byte, error) {
-	sub, err := root.OpenRoot(folder)
+func packTree(root *disk.Folder, folder string) ([]byte, error) {
+	sub, err := root.OpenFolder(folder)
 	if err != nil {
 		return nil, fmt.Errorf("the folder %q cannot be opened: %w", folder, disk.Cause(err))
 	}
@@ -69,7 +68,7 @@ func permissions(mode fs.FileMode) fs.FileMode {
 }
 
 type packer struct {
-	root   *os.Root
+	root   *disk.Folder
 	keep   []string
 	ignore *ignoreList
 	out    bytes.Buffer
@@ -85,7 +84,7 @@ var tooLarge = fmt.Sprintf("it has more than %d files or %d bytes", maxPackedFil
 
 func (p *packer) pack() error {
 	p.tar = tar.NewWriter(&p.out)
-	if err := fs.WalkDir(p.root.FS(), ".", p.visit); err != nil {
+	if err := p.root.Walk(p.visit); err != nil {
 		return err
 	}
 	return p.tar.Close()
@@ -137,7 +136,7 @@ func (p *packer) visit(name string, e fs.DirEntry, err error) error {
 	if info.Size() > maxPacked-int64(p.out.Len()) {
 		return p.tooLarge
 	}
-	data, err := disk.ReadFile(p.root, name, maxPacked)
+	data, err := p.root.ReadFile(name, maxPacked)
 	if err != nil {
 		return err
 	}
@@ -163,7 +162,7 @@ func (p *packer) leadsToKept(dir string) bool {
 }
 
 // readIgnore reads the list next to the Dockerfile, else that of the context.
-func readIgnore(root *os.Root, dockerfile string) (*ignoreList, string, error) {
+func readIgnore(root *disk.Folder, dockerfile string) (*ignoreList, string, error) {
 	names := []string{".dockerignore"}
 	if dockerfile != "" {
 		names = []string{dockerfile + ".dockerignore", ".dockerignore"}
@@ -172,7 +171,7 @@ func readIgnore(root *os.Root, dockerfile string) (*ignoreList, string, error) {
 		if _, err := root.Lstat(name); errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		data, err := disk.ReadFile(root, name, maxIgnore)
+		data, err := root.ReadFile(name, maxIgnore)
 		if err != nil {
 			return nil, "", err
 		}

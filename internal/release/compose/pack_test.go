@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/steadyfleet/steady/internal/core/digest"
+	"github.com/steadyfleet/steady/internal/disk"
 	"github.com/steadyfleet/steady/internal/testkit"
 )
 
@@ -37,19 +38,19 @@ func TestContextHoldsWhatDockerignoreLeaves(t *testing.T) {
 		"app/node_modules/m/i.js": "e", "app/docs/a.md": "f", "app/docs/README.md": "g", "app/tmp1": "h", "app/tmp22": "i",
 		"app/.dockerignore": "# what is not needed\n\n**/*.log\n!keep.log\n/node_modules\ndocs/*\n!docs/README.md\ntmp?\nDockerfile\n.dockerignore\n",
 	})
-	raw := testkit.Value(packContext(root, "app", "Dockerfile"))(t)
+	raw := testkit.Value(packContext(disk.PlainFolder(root), "app", "Dockerfile"))(t)
 	want := ".dockerignore Dockerfile deep/ deep/x/ docs/ docs/README.md keep.log main.go tmp22"
 	if got := packedNames(t, raw); got != want {
 		t.Errorf("the context holds\n%s, want\n%s", got, want)
 	}
 	then := time.Now().Add(-time.Hour)
 	testkit.Must(t, os.Chtimes(filepath.Join(dir, "app/main.go"), then, then))
-	again, err := packContext(root, "app", "Dockerfile")
+	again, err := packContext(disk.PlainFolder(root), "app", "Dockerfile")
 	if err != nil || digest.Of(again) != digest.Of(raw) {
 		t.Errorf("another time of a file gives another context, %v", err)
 	}
 	testkit.Must(t, os.Chmod(filepath.Join(dir, "app/main.go"), 0o755))
-	if again, err = packContext(root, "app", "Dockerfile"); err != nil || digest.Of(again) == digest.Of(raw) {
+	if again, err = packContext(disk.PlainFolder(root), "app", "Dockerfile"); err != nil || digest.Of(again) == digest.Of(raw) {
 		t.Errorf("another mode of a file gives the same context, %v", err)
 	}
 }
@@ -63,13 +64,13 @@ func TestTreeDependsOnNoUmask(t *testing.T) {
 		for name, mode := range map[string]os.FileMode{"app/run.sh": 0o775, "app/sub": 0o775, "app/sub/b": 0o664, "app/.dockerignore": 0o664} {
 			testkit.Must(t, os.Chmod(filepath.Join(dir, name), mode&^mask))
 		}
-		raw, err := packTree(root, "app")
+		raw, err := packTree(disk.PlainFolder(root), "app")
 		if want := ".dockerignore run.sh sub/ sub/b"; err != nil || packedNames(t, raw) != want {
 			t.Fatalf("%v, %s", err, packedNames(t, raw))
 		}
 		packed[digest.Of(raw)] = true
 		testkit.Must(t, os.Chmod(filepath.Join(dir, "app/sub"), 0o777))
-		if open, err := packTree(root, "app"); err != nil || digest.Of(open) == digest.Of(raw) {
+		if open, err := packTree(disk.PlainFolder(root), "app"); err != nil || digest.Of(open) == digest.Of(raw) {
 			t.Errorf("a folder that all may write is packed as one that they may not, %v", err)
 		}
 	}
@@ -83,15 +84,15 @@ func TestContextKeepsLinksAndReadsNoneOutside(t *testing.T) {
 	testkit.Must(t, os.WriteFile(outside, []byte("hidden text"), 0o600))
 	root, dir := rootWith(t, map[string]string{"app/Dockerfile": "FROM scratch"})
 	testkit.Must(t, os.Symlink(outside, filepath.Join(dir, "app/link")))
-	raw, err := packContext(root, "app", "Dockerfile")
+	raw, err := packContext(disk.PlainFolder(root), "app", "Dockerfile")
 	if err != nil || packedNames(t, raw) != "Dockerfile link" || bytes.Contains(raw, []byte("hidden text")) {
 		t.Errorf("a link: %v, %s", err, packedNames(t, raw))
 	}
 	testkit.Must(t, os.Symlink(filepath.Dir(outside), filepath.Join(dir, "away")))
-	if _, err := packContext(root, "away", "Dockerfile"); err == nil {
+	if _, err := packContext(disk.PlainFolder(root), "away", "Dockerfile"); err == nil {
 		t.Error("a context outside the folder is read")
 	}
-	if _, err := packContext(root, "app", "Containerfile"); err == nil || !strings.Contains(err.Error(), "Containerfile") {
+	if _, err := packContext(disk.PlainFolder(root), "app", "Containerfile"); err == nil || !strings.Contains(err.Error(), "Containerfile") {
 		t.Errorf("a missing Dockerfile: %v", err)
 	}
 }

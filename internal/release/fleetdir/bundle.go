@@ -67,7 +67,7 @@ type fileDecl struct {
 }
 
 type bundleLoader struct {
-	root     *os.Root
+	root     *disk.Folder
 	doc      *strictyaml.Doc
 	pins     *pins
 	problems []strictyaml.Problem
@@ -78,9 +78,9 @@ func (l *bundleLoader) addf(at []string, format string, args ...any) {
 }
 
 // loadBundle reads one bundle folder; at is its path for problems.
-func loadBundle(root *os.Root, name, at string, p *pins) (Bundle, []strictyaml.Problem) {
+func loadBundle(root *disk.Folder, name, at string, p *pins) (Bundle, []strictyaml.Problem) {
 	file := path.Join(at, BundleFile)
-	data, err := disk.ReadFile(root, BundleFile, strictyaml.MaxBytes)
+	data, err := root.ReadFile(BundleFile, strictyaml.MaxBytes)
 	if err != nil {
 		return Bundle{}, []strictyaml.Problem{{File: file, Message: fmt.Sprintf("%v: expected the declaration of bundle %q", err, name)}}
 	}
@@ -137,7 +137,7 @@ func (l *bundleLoader) containers(b *fleet.Bundle, decl *bundleDecl, at string, 
 		}
 		env[name] = value
 	}
-	loaded, problems := compose.Load(l.root, decl.Compose, compose.Options{Name: b.Name, Environ: env, Profiles: decl.Profiles, Pin: l.pins.pin})
+	loaded, problems := compose.LoadFrom(l.root, decl.Compose, compose.Options{Name: b.Name, Environ: env, Profiles: decl.Profiles, Pin: l.pins.pin})
 	for _, p := range problems {
 		p.File = path.Join(at, p.File)
 		l.problems = append(l.problems, p)
@@ -174,7 +174,7 @@ func (l *bundleLoader) file(i int, d *fileDecl) (fleet.File, []byte, bool) {
 		content = []byte(*d.Content)
 	case d.Source != nil:
 		var err error
-		if content, err = disk.ReadFile(l.root, *d.Source, MaxBlob); err != nil {
+		if content, err = l.root.ReadFile(*d.Source, MaxBlob); err != nil {
 			l.addf(append(at, "source"), "%v: expected a file inside the bundle folder", err)
 		}
 	default:

@@ -24,9 +24,9 @@ type lockDecl struct {
 }
 
 // readLock reads LockFile of a fleet folder; without one nothing is locked.
-func readLock(root *os.Root) (imageref.Lock, []strictyaml.Problem) {
-	data, err := disk.ReadFile(root, LockFile, strictyaml.MaxBytes)
-	if errors.Is(err, fs.ErrNotExist) {
+func readLock(root *disk.Folder) (imageref.Lock, []strictyaml.Problem) {
+	data, err := root.ReadFile(LockFile, strictyaml.MaxBytes)
+	if errors.Is(err, fs.ErrNotExist) && !root.Hides(LockFile) {
 		return nil, nil
 	}
 	if err != nil {
@@ -88,7 +88,7 @@ func (p *pins) pin(ref string) (pinned string, problem *strictyaml.Problem) {
 // digest, as keys of a lock. What LockFile has plays no part.
 func References(dir string) ([]string, []strictyaml.Problem) {
 	p := &pins{moving: true, used: map[string]bool{}}
-	src, problems := load(dir, p)
+	src, problems := load(dir, p, []string{"."})
 	if src == nil || strictyaml.Fatal(problems) {
 		return nil, problems
 	}
@@ -107,5 +107,5 @@ func LockOf(dir string) (imageref.Lock, []strictyaml.Problem) {
 		return nil, []strictyaml.Problem{{File: dir, Message: fmt.Sprintf("the folder cannot be opened: %v: expected a folder with %s", disk.Cause(err), FleetFile)}}
 	}
 	defer root.Close()
-	return readLock(root)
+	return readLock(disk.PlainFolder(root))
 }

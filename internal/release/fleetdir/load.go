@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/steadyfleet/steady/internal/compliance"
@@ -28,8 +29,12 @@ const FleetFile = "fleet.yaml"
 // Source is a fleet folder as read: the declaration and its bundles. It is
 // complete only when Load gave no problem but warnings.
 type Source struct {
-	Dir         string
 	Declaration fleet.Declaration
+	// Commit is the one of which nothing that the release is made of differs; empty
+	// outside of a checkout.
+	Commit string
+	// Tracked says that it is a checkout.
+	Tracked bool
 	// Bundles are by declared name; "" is the empty bundle of hosts without one.
 	Bundles map[string]Bundle
 	doc     *strictyaml.Doc
@@ -48,18 +53,24 @@ type Bundle struct {
 
 // Load reads and checks the fleet folder dir. It gives one problem per finding,
 // ordered by file and position. The source is nil when the declaration could
-// not be read at all.
-func Load(dir string) (*Source, []strictyaml.Problem) { return load(dir, nil) }
+// not be read at all. Of a checkout it reads what git tracks, and the untracked files and
+// folders that are named.
+func Load(dir string, untracked ...string) (*Source, []strictyaml.Problem) {
+	return load(dir, nil, untracked)
+}
 
 // load is Load with images pinned by p; nil takes LockFile and what the
 // declaration allows.
-func load(dir string, p *pins) (*Source, []strictyaml.Problem) {
-	root, err := os.OpenRoot(dir)
+func load(dir string, p *pins, untracked []string) (*Source, []strictyaml.Problem) {
+	root, err := disk.OpenCheckout(dir, disk.CheckoutOptions{Main: FleetFile, Also: untracked})
+	if git, is := errors.AsType[*disk.GitError](err); is {
+		return nil, []strictyaml.Problem{{File: dir, Message: git.Error()}}
+	}
 	if err != nil {
 		return nil, []strictyaml.Problem{{File: dir, Message: fmt.Sprintf("the folder cannot be opened: %v: expected a folder with %s; steady init makes one", disk.Cause(err), FleetFile)}}
 	}
 	defer root.Close()
-	data, err := disk.ReadFile(root, FleetFile, strictyaml.MaxBytes)
+	data, err := root.ReadFile(FleetFile, strictyaml.MaxBytes)
 	if err != nil {
 		return nil, []strictyaml.Problem{{File: FleetFile, Message: fmt.Sprintf("%v: expected the declaration of a fleet; steady init makes one", err)}}
 	}
@@ -67,7 +78,7 @@ func load(dir string, p *pins) (*Source, []strictyaml.Problem) {
 	if doc == nil {
 		return nil, problems
 	}
-	src := &Source{Dir: dir, doc: doc, Bundles: map[string]Bundle{}}
+	src := &Source{doc: doc, Bundles: map[string]Bundle{}}
 	ok, found := decodeChecked(doc, fleetSchema(), problems, &src.Declaration)
 	problems = append(problems, found...)
 	if ok {
@@ -79,6 +90,7 @@ func load(dir string, p *pins) (*Source, []strictyaml.Problem) {
 			problems = append(problems, found...)
 		}
 		problems = append(problems, src.loadBundles(root, p)...)
+		src.Commit, src.Tracked = root.Commit(src.files()...), root.Tracked()
 	}
 	return src, strictyaml.Sort(problems)
 }
@@ -134,7 +146,16 @@ func place(doc *strictyaml.Doc, known []strictyaml.Problem, findings []fleet.Fin
 	return out
 }
 
-func (s *Source) loadBundles(root *os.Root, p *pins) []strictyaml.Problem {
+// files are those of the checkout that a release is made of, and their folders.
+func (s *Source) files() []string {
+	all := []string{FleetFile, LockFile}
+	for _, b := range s.Declaration.Bundles { // order-free: a set is made of them
+		all = append(all, b.Path)
+	}
+	return all
+}
+
+func (s *Source) loadBundles(root *disk.Folder, p *pins) []strictyaml.Problem {
 	var problems []strictyaml.Problem
 	empty, err := sealBundle(fleet.Bundle{Name: fleet.EmptyBundle}, nil, nil)
 	if err != nil {
@@ -151,13 +172,14 @@ func (s *Source) loadBundles(root *os.Root, p *pins) []strictyaml.Problem {
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Declaration.Bundles)) {
 		path := s.Declaration.Bundles[name].Path
-		folder, err := root.OpenRoot(path)
+		folder, err := root.OpenFolder(path)
 		if err != nil {
 			problems = append(problems, s.doc.At([]string{"bundles", name, "path"},
 				fmt.Sprintf("bundle folder %q cannot be opened: %v: expected a folder with %s below that of the fleet file", path, disk.Cause(err), BundleFile)))
 			continue
 		}
 		b, found := loadBundle(folder, name, path, p)
+		found = append(found, s.leftOut(name, path, folder.Untracked())...)
 		folder.Close()
 		problems = append(problems, found...)
 		if !strictyaml.Fatal(found) {
@@ -165,6 +187,23 @@ func (s *Source) loadBundles(root *os.Root, p *pins) []strictyaml.Problem {
 		}
 	}
 	return problems
+}
+
+// mostNamed bounds how many files a warning names.
+const mostNamed = 5
+
+// leftOut warns of files of a bundle that nobody added to git.
+func (s *Source) leftOut(name, folder string, files []string) []strictyaml.Problem {
+	if len(files) == 0 {
+		return nil
+	}
+	words := strings.Join(files[:min(len(files), mostNamed)], ", ")
+	if more := len(files) - mostNamed; more > 0 {
+		words += fmt.Sprintf(" and %d more", more)
+	}
+	p := s.doc.At([]string{"bundles", name, "path"}, fmt.Sprintf("git does not track %s, so that the release is built without: expected it added (git add), ignored (.gitignore), or named with --untracked", words))
+	p.IsWarning = true
+	return []strictyaml.Problem{p}
 }
 
 //go:embed fleet.schema.json

@@ -10,7 +10,6 @@ import (
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/spec"
-	"github.com/steadyfleet/steady/internal/disk"
 )
 
 const (
@@ -106,7 +105,7 @@ func (l *bundleLoader) nix(at []string, d *systemDecl, blobs map[digest.Digest][
 }
 
 func (l *bundleLoader) closure(at []string, d *systemDecl, n *fleet.Nix, blobs map[digest.Digest][]byte) {
-	content, err := disk.ReadFile(l.root, d.Closure, MaxBlob)
+	content, err := l.root.ReadFile(d.Closure, MaxBlob)
 	switch {
 	case err != nil:
 		l.addf(append(at, "closure"), "%v: expected the output of nix-store --export inside the bundle folder, or no closure where the hosts' substituters have the path", err)
