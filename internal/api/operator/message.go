@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -178,7 +179,7 @@ var messages = []message{
 		return fmt.Sprintf("%s: wave %s is blocked: %s", v.Rollout, waveOf(v.WaveName, v.Wave), v.Reason) + waits(v.Waits)
 	}),
 	row(func(v event.Granted) string {
-		return fmt.Sprintf("%s grants %s (%s): %s", v.Rollout, v.Target.Short(), v.Purpose, v.Reason)
+		return fmt.Sprintf("%s grants %s (%s): %s", v.Rollout, v.Target.Short(), v.Purpose, v.Reason) + budgets(v.Budgets)
 	}),
 	row(func(v event.GrantClaimed) string { return "claimed " + v.Grant }),
 	row(func(v event.GrantEnded) string { return fmt.Sprintf("grant %s ended: %s", v.Grant, v.Reason) }),
@@ -349,6 +350,14 @@ func named(names []string, total int) string {
 	words := strings.Join(names, ", ")
 	if n := total - len(names); n > 0 {
 		words += fmt.Sprintf(" and %d more", n)
+	}
+	return words
+}
+
+// budgets says how full each is.
+func budgets(of map[string]string) (words string) {
+	for _, selector := range slices.Sorted(maps.Keys(of)) {
+		words += "; " + selector + " " + of[selector]
 	}
 	return words
 }

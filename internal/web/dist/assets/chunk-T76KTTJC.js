@@ -1,0 +1,1 @@
+var s=(t,n)=>`${t} ${n}${t===1?"":"s"}`,r=[[1099511627776,"TiB"],[1073741824,"GiB"],[1048576,"MiB"],[1024,"KiB"]];function u(t){let[n,i]=r.find(([e])=>t>=e)??[1,"bytes"];return`${Number((t/n).toFixed(1))} ${i}`}export{s as a,u as b};
