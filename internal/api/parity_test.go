@@ -17,7 +17,7 @@ var unplaced = map[string]string{
 	"push-release":   "steady release push",
 	"newest-release": "steady release publish",
 	"push-override":  "steady rollout rollback",
-	"push-roots":     "steady keys status",
+	"push-roots":     "steady keys show",
 	"enrolment":      "steady token create",
 	"create-token":   "steady operator create",
 	"metrics":        "", // for Prometheus
