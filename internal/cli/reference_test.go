@@ -338,7 +338,7 @@ func TestReferenceOfEvents(t *testing.T) {
 		}
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "# Events\n%s\nWhat the log holds, as `steady events -o json` prints it: `seq`, `at` (milliseconds since 1970, on the host's own clock where `hostSeq` is set), `type`, `subject` (`kind` and `name` of what it happened to; none: the fleet) and a `body` with these keys.\n", made)
+	fmt.Fprintf(&b, "# Events\n%s\nWhat the log holds, as `steady events -o json` prints it: `seq`, `at` (milliseconds since 1970, on the host's own clock where `hostSeq` is set; `received` is when the server committed it then), `type`, `subject` (`kind` and `name` of what it happened to; none: the fleet) and a `body` with these keys.\n", made)
 	for _, name := range event.Types() {
 		ev := testkit.Value(event.DecodeBody(name, []byte("{}")))(t)
 		is := reflect.TypeOf(ev)
