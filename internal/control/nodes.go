@@ -187,3 +187,21 @@ func (c *Control) dropGone(ctx context.Context) {
 		c.cfg.Log.Warn(fmt.Sprintf("nodes that did not come back are shown as online for another %s", reconnectWithin), "err", err)
 	}
 }
+
+// countRetries counts the operations that are sent to a node though the one before failed.
+func (c *Control) countRetries(entries []event.Entry) {
+	for i := range entries {
+		if entries[i].Type != (event.PushStarted{}).EventType() {
+			continue
+		}
+		ev, err := event.Decode(entries[i])
+		p, is := ev.(event.PushStarted)
+		if err != nil || !is {
+			continue
+		}
+		kind, name := p.Object()
+		if o := c.state.Nodes.Objects[drift.Key(kind, name)]; o != nil && o.Legs[p.Leg] != nil && o.Legs[p.Leg].Attempts > 0 {
+			c.metrics.retries.Inc()
+		}
+	}
+}
