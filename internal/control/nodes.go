@@ -195,12 +195,7 @@ func (c *Control) countRetries(entries []event.Entry) {
 			continue
 		}
 		ev, err := event.Decode(entries[i])
-		p, is := ev.(event.PushStarted)
-		if err != nil || !is {
-			continue
-		}
-		kind, name := p.Object()
-		if o := c.state.Nodes.Objects[drift.Key(kind, name)]; o != nil && o.Legs[p.Leg] != nil && o.Legs[p.Leg].Attempts > 0 {
+		if p, is := ev.(event.PushStarted); err == nil && is && c.state.Nodes.Retries(p.SyncOf) {
 			c.metrics.retries.Inc()
 		}
 	}
