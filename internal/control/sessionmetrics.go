@@ -107,7 +107,7 @@ func newLoopMetrics(reg prometheus.Registerer) *loopMetrics {
 			Buckets: prometheus.ExponentialBuckets(0.001, 4, 9)}, []string{"kind"}),
 		waiting:  gauge("turns_waiting", "Turns that wait, when the last one began."),
 		running:  gauge("turns_running", "Turns that ran, when the last one began."),
-		failures: prometheus.NewCounter(prometheus.CounterOpts{Namespace: "steady", Subsystem: "session", Name: "store_failures_total", Help: "Turns that could not be recorded, and are taken again."}),
+		failures: prometheus.NewCounter(prometheus.CounterOpts{Namespace: "steady", Subsystem: "session", Name: "store_failures_total", Help: "Turns that could not be recorded, and are tried again."}),
 	}
 	for _, kind := range []string{session.KindSession, session.KindPart, session.KindPod, session.KindPhase} {
 		m.turns.WithLabelValues(kind, noDecision)
