@@ -145,10 +145,19 @@ func Complete(cmd *cobra.Command, flag string, values ...string) {
 	}
 }
 
+// isGroup marks the commands of Group.
+const isGroup = "group"
+
+// IsGroup reports whether a command only has others: it does nothing by itself.
+func IsGroup(cmd *cobra.Command) bool {
+	_, is := cmd.Annotations[isGroup]
+	return is
+}
+
 // Group makes a command that only holds others.
 func Group(id, use, short, example string, subs ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: use, GroupID: id, Short: short, Example: example,
+		Use: use, GroupID: id, Short: short, Example: example, Annotations: map[string]string{isGroup: ""},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return exit.Badf("%s needs a command; %s --help lists them", cmd.CommandPath(), cmd.CommandPath())
 		},
