@@ -49,7 +49,7 @@ func (b *builder) controls() []fleet.Finding {
 		for k := range failures {
 			f := &failures[k]
 			finding := fleet.Finding{Path: b.declared(f.Control), Severity: fleet.Warning,
-				Message: prose.Say("channel %s: %s[; source: %s]", cp.Name, f.Message(), f.Source)}
+				Message: prose.Format("channel %s: %s[; source: %s]", cp.Name, f.Message(), f.Source)}
 			if f.Mode == fleet.Enforce {
 				finding.Severity = fleet.Error
 				finding.Message += ": expected it to pass, or an override of the control with a reason"

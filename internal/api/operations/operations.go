@@ -40,11 +40,14 @@ type Permission struct {
 	Signed bool
 	// Lasting refuses logins: it needs the token itself.
 	Lasting bool
+	// Why says what a role that does not is kept from.
+	Why string
 }
 
 var (
 	viewing   = Permission{Roles: []operator.Role{operator.Viewer, operator.Operator, operator.Releaser}}
 	operating = Permission{Roles: []operator.Role{operator.Operator}}
+	streaming = Permission{Roles: operating.Roles, Why: "what programs print may hold secrets, and a stream reaches into a host; it takes the role operator"}
 	releasing = Permission{Roles: []operator.Role{operator.Releaser}}
 	admin     = Permission{Roles: []operator.Role{operator.Admin}}
 	anyone    = Permission{Anyone: true}
@@ -312,7 +315,11 @@ func (h *Handler) admit(r *http.Request, p Permission) (control.Operator, *huma.
 	case no != nil:
 		return control.Operator{}, no
 	case !p.Admits(operator.Role(who.Role)):
-		return control.Operator{}, refused(http.StatusForbidden, "token "+who.Name+" has role "+who.Role+", which does not allow this")
+		words := "token " + who.Name + " has role " + who.Role + ", which does not allow this"
+		if p.Why != "" {
+			words += ": " + p.Why
+		}
+		return control.Operator{}, refused(http.StatusForbidden, words)
 	case p.Lasting && who.ByLogin():
 		return control.Operator{}, refused(http.StatusForbidden, "a login does not allow this: it needs the token itself")
 	}

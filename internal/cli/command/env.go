@@ -132,6 +132,11 @@ func (e *Env) Table(header []string, rows [][]string) error {
 	return term.Fit(e.Out, e.Screen(), header, rows)
 }
 
+// Details is Table for what is shown of one thing: its texts are whole.
+func (e *Env) Details(header []string, rows [][]string) error {
+	return term.Grid{Header: header, Rows: rows, Whole: true}.Print(e.Out, e.Screen())
+}
+
 // Warn prints what a person should know on stderr.
 func (e *Env) Warn(format string, args ...any) {
 	fmt.Fprintf(e.Err, "steady: %s\n", term.Shown(fmt.Sprintf(format, args...)))

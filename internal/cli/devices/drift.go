@@ -98,7 +98,7 @@ func (a verbs) driftShow() *cobra.Command {
 			}
 			rows = append(rows, []string{f.Field, shown(f, f.Acknowledged), shown(f, f.Desired), shown(f, f.Actual), verdict})
 		}
-		if err := a.Table([]string{"field", "acknowledged", "desired", "on the node", ""}, rows); err != nil {
+		if err := a.Details([]string{"field", "acknowledged", "desired", "on the node", ""}, rows); err != nil {
 			return err
 		}
 		for _, action := range e.Actions {

@@ -166,7 +166,7 @@ func (a verbs) showExplanation(x explanation) error {
 		for _, d := range r.Differences {
 			rows = append(rows, []string{"  " + d.Field, string(d.Class), string(d.Cause), d.Observed, d.Desired, d.Why})
 		}
-		if err := a.Table([]string{"  field", "takes", "cause", "has", "wants", "why"}, rows); err != nil {
+		if err := a.Details([]string{"  field", "takes", "cause", "has", "wants", "why"}, rows); err != nil {
 			return err
 		}
 	}
@@ -183,5 +183,5 @@ func (a verbs) showExplanation(x explanation) error {
 		}
 		rows = append(rows, []string{"  " + e.Received.String(), e.State, tries, string(e.Reason), e.Message})
 	}
-	return a.Table([]string{"  at", "state", "tries", "reason", "detail"}, rows)
+	return a.Details([]string{"  at", "state", "tries", "reason", "detail"}, rows)
 }

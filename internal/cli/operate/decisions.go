@@ -54,11 +54,23 @@ hosts reported of themselves is listed as well, at the time at which the server 
 		return a.Print(command.NonNil(ds), func() error {
 			var rows [][]string
 			for _, d := range ds {
-				rows = append(rows, []string{fmt.Sprint(d.Seq), d.At.String(), d.Wave, cmp.Or(d.Host, "server"), d.Transition, strings.TrimPrefix(d.Message, d.Rollout+": ")})
+				rows = append(rows, []string{fmt.Sprint(d.Seq), d.At.String(), d.Wave, cmp.Or(d.Host, "server"), transition(&d), strings.TrimPrefix(d.Message, d.Rollout+": ")})
 			}
-			return a.Table([]string{"seq", "time", "wave", "host", "transition", "what"}, rows)
+			return a.Details([]string{"seq", "time", "wave", "host", "transition", "what"}, rows)
 		})
 	})))
+}
+
+// transition is what changed, in words: a step of a host that moved nothing is a report.
+func transition(d *decision) string {
+	if d.Transition == (event.HostStepped{}).EventType() {
+		return "reported"
+	}
+	from, to, moved := strings.Cut(d.Transition, " -> ")
+	if !moved {
+		return d.Transition
+	}
+	return from + " -> " + operator.StatusWord(to)
 }
 
 func decisions(ctx context.Context, c *operator.Client, r operator.RolloutDetail, reports bool) ([]decision, error) {

@@ -148,7 +148,7 @@ func (f *ControlFailure) Message() string {
 	if len(f.Hosts) > 0 {
 		first, more = "host "+f.Hosts[0], prose.Any(len(f.Hosts)+f.More-1, "more")
 	}
-	return prose.Say("control %s[ (%s)] fails[ on %s][ and %s][: %s]", f.Control, f.Title, first, more, f.Detail)
+	return prose.Format("control %s[ (%s)] fails[ on %s][ and %s][: %s]", f.Control, f.Title, first, more, f.Detail)
 }
 
 // MaxFailedHosts bounds ControlFailure.Hosts.

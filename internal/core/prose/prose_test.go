@@ -141,16 +141,16 @@ func TestLists(t *testing.T) {
 	}
 }
 
-func TestSayLeavesOutWhatIsEmpty(t *testing.T) {
+func TestFormatLeavesOutWhatIsEmpty(t *testing.T) {
 	for _, c := range []struct{ want, got string }{
-		{"moved", Say("moved[ by %s][: %s]", "", "")},
-		{"moved by ann", Say("moved[ by %s][: %s]", "ann", "")},
-		{"moved: 100 % full", Say("moved[ by %s][: %s]", "", "100 % full")},
-		{"a [b] %", Say("%s %%", "a [b]")},
-		{"drift d of flow f, 2 fields", Say("drift[ %s] of %s %s[, %s]", "d", "flow", "f", "2 fields")},
-		{"x: 1/2", Say("[%s: ]%d/%d", "x", 1, 2)},
-		{"1/2", Say("[%s: ]%d/%d", "", 1, 2)},
-		{"plain", Say("plain")},
+		{"moved", Format("moved[ by %s][: %s]", "", "")},
+		{"moved by ann", Format("moved[ by %s][: %s]", "ann", "")},
+		{"moved: 100 % full", Format("moved[ by %s][: %s]", "", "100 % full")},
+		{"a [b] %", Format("%s %%", "a [b]")},
+		{"drift d of flow f, 2 fields", Format("drift[ %s] of %s %s[, %s]", "d", "flow", "f", "2 fields")},
+		{"x: 1/2", Format("[%s: ]%d/%d", "x", 1, 2)},
+		{"1/2", Format("[%s: ]%d/%d", "", 1, 2)},
+		{"plain", Format("plain")},
 	} {
 		if c.got != c.want {
 			t.Errorf("%q, expected %q", c.got, c.want)

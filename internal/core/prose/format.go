@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// Say is Sprintf with parts that are left out: what stands in brackets is said only if none of its values
+// Format is Sprintf with parts that are left out: what stands in brackets is said only if none of its values
 // is empty. "moved[ by %s][: %s]" reads "moved", "moved by ann", or "moved by ann: the disk is full".
-func Say(format string, args ...any) string {
+func Format(format string, args ...any) string {
 	var kept strings.Builder
 	var values []any
 	for format != "" {
