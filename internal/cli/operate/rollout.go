@@ -116,7 +116,7 @@ func (a verbs) showRollout(r operator.RolloutDetail) error {
 		}
 	}
 	if left > 0 {
-		a.Printf("%d more hosts are only counted above; -o json lists them all\n", left)
+		a.Printf("%s %s only counted above; -o json lists them all\n", prose.Count(left, "more host"), prose.Verb(left, "is", "are"))
 	}
 	return nil
 }

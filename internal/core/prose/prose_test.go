@@ -39,6 +39,8 @@ func TestTimesForPeople(t *testing.T) {
 		{now.Add(-125 * clock.Minute), "2h5m ago", "23:36:28", "2026-11-22 23:36 UTC"},
 		{now.Add(-25 * clock.Hour), "1d1h ago", "2026-11-22 00:41:28", "2026-11-22 00:41 UTC"},
 		{now.Add(5 * clock.Minute), "in 5m", "01:46:28", "2026-11-23 01:46 UTC"},
+		{now.Add(99*clock.Day + 23*clock.Hour), "in 99d23h", "2027-03-03 00:41:28", "2027-03-03 00:41 UTC"},
+		{now.Add(3649*clock.Day + 23*clock.Hour), "in 3649d", "2036-11-20 00:41:28", "2036-11-20 00:41 UTC"},
 	} {
 		if got := Ago(c.at, now); got != c.ago {
 			t.Errorf("%s is %q, expected %q", c.at, got, c.ago)
