@@ -315,8 +315,12 @@ func TestDeleteByOrphansBeforeTheGraceIsOver(t *testing.T) {
 		pass(11*time.Minute + time.Second)
 		l.wantPhase(leafRef("a"), engine.Orphaned)
 		h := l.history(leafRef("a"))
-		if last := h[len(h)-1]; !last.Alert || !last.At.Equal(end) {
+		if last := h[len(h)-1]; !last.Alert || !last.At.Equal(end) || last.Reason.Code != engine.CodeCleanupDeadline {
 			t.Fatalf("the orphan's end: %s", mustJSON(last))
+		}
+		ended := slices.IndexFunc(h, func(x engine.Transition) bool { return x.Reason.Code == engine.CodeTimeEnded })
+		if ended < 0 || h[ended].To != engine.Deleting || !h[ended].At.Equal(start.Add(10*time.Minute)) {
+			t.Errorf("the deletion does not begin with the end of its time: %s", mustJSON(h))
 		}
 	})
 }

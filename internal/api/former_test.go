@@ -79,12 +79,12 @@ func TestWhySaysHowToRename(t *testing.T) {
 		}
 	}
 	says("is host h-0000 under its new name, and has not enrolled with it; make a token with steady token create box-1", false)
-	says("upgrade it first", true)
+	says("that agent reports", true)
 	for version, old := range map[string]bool{"0.1.0": true, "0.2.0": false} {
 		if status, raw, err := a.call(w.ctx(), "POST", wire.RouteHeartbeat, wire.Heartbeat{Incarnation: 1, AgentVersion: version}); status != 200 {
 			t.Fatal(status, string(raw), err)
 		}
-		says("that agent is of version 0.1.0, which cannot be renamed: upgrade it first", !old)
+		says("that agent reports version 0.1.0: the release of that version cannot be renamed", !old)
 	}
 	b := newAgent(w, "box-1")
 	b.event = a.event

@@ -12,8 +12,9 @@ import (
 	"github.com/steadyfleet/steady/internal/testkit"
 )
 
-// Whatever a filter asks for, its pages, read from either end, have the records that are like that:
-// each once, in order.
+// Whatever a filter asks for, its pages, read from either end, and the stream have the records that
+// are like that: each once, in order, at the instant of the server's record with which it was
+// committed. The clocks of these hosts are in 1970.
 func TestFiltersOfTheLog(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -23,7 +24,19 @@ func TestFiltersOfTheLog(t *testing.T) {
 	stop()
 	testkit.Value(w.client(w.tokenOf("operator", 0).Secret).Freeze(w.ctx(), hostName(1), clock.Hour, "night"))(t)
 	all := testkit.Value(w.op.Events(w.ctx(), operatorAll))(t).Events
-	middle := all[len(all)/2].At
+	committed := map[uint64]clock.Instant{}
+	for i, at := len(all)-1, clock.Instant(0); i >= 0; i-- {
+		if all[i].HostSeq == 0 {
+			at = all[i].At
+		}
+		committed[all[i].Seq] = at
+	}
+	middle := committed[all[len(all)/2].Seq]
+	for _, m := range testkit.Value(w.server.Control().Timeline(w.ctx()))(t).Marks {
+		if m.At != committed[m.Seq] {
+			t.Errorf("the mark of record %d is of %s, which was committed at %s", m.Seq, m.At, committed[m.Seq])
+		}
+	}
 	rollout := func(e operator.Event) bool { return strings.HasPrefix(e.Type, "rollout.") }
 	byTester := func(e operator.Event) bool {
 		var b struct{ Actor string }
@@ -39,10 +52,14 @@ func TestFiltersOfTheLog(t *testing.T) {
 		"a group": {operator.EventQuery{Types: []string{"rollout.*"}}, rollout},
 		"two":     {operator.EventQuery{Types: []string{"rollout.*", "host.enrolled"}}, func(e operator.Event) bool { return rollout(e) || e.Type == "host.enrolled" }},
 		"actor":   {operator.EventQuery{Actor: "tester"}, byTester},
-		"from":    {operator.EventQuery{From: middle}, func(e operator.Event) bool { return e.At >= middle }},
-		"until":   {operator.EventQuery{Until: middle}, func(e operator.Event) bool { return e.At <= middle }},
+		"from":    {operator.EventQuery{From: middle}, func(e operator.Event) bool { return committed[e.Seq] >= middle }},
+		"until":   {operator.EventQuery{Until: middle}, func(e operator.Event) bool { return committed[e.Seq] <= middle }},
 		"of a rollout": {operator.EventQuery{Types: []string{"grant.*"}, About: operator.AboutRollout("stable@r1")},
 			func(e operator.Event) bool { return strings.HasPrefix(e.Type, "grant.") }},
+		"reported in a rollout": {operator.EventQuery{Types: []string{"host.stepped"}, About: operator.AboutRollout("stable@r1"), Until: all[len(all)-1].At},
+			func(e operator.Event) bool {
+				return e.Type == "host.stepped" && strings.Contains(string(e.Body), "stable@r1")
+			}},
 		"of a host": {operator.EventQuery{Types: []string{"host.enrolled"}, About: operator.AboutHost(hostName(1))},
 			func(e operator.Event) bool { return e.Type == "host.enrolled" && e.Subject.Name == hostName(1) }},
 	} {
@@ -57,36 +74,59 @@ func TestFiltersOfTheLog(t *testing.T) {
 		}
 		for _, limit := range []int{1, 7, 1000} {
 			c.q.Limit = limit
-			if got := w.pages(c.q); !slices.Equal(got, want) {
-				t.Errorf("%s by %d: %v, want %v", name, limit, got, want)
+			for _, c.q.Tail = range []bool{false, true} {
+				got := w.pages(c.q)
+				if !slices.Equal(seqs(got), want) {
+					t.Errorf("%s by %d, from the end: %t: %v, want %v", name, limit, c.q.Tail, seqs(got), want)
+				}
+				atCommit(t, name, got, committed)
 			}
-			c.q.Tail = true
-			if got := w.pages(c.q); !slices.Equal(got, want) {
-				t.Errorf("%s by %d, from the end: %v, want %v", name, limit, got, want)
-			}
-			c.q.Tail = false
 		}
+		c.q.Tail = false
+		var got []operator.Event
+		err := w.op.Follow(w.ctx(), c.q, func(e operator.Event) error {
+			if got = append(got, e); e.Seq == want[len(want)-1] {
+				return errDone
+			}
+			return nil
+		})
+		if err != errDone || !slices.Equal(seqs(got), want) {
+			t.Errorf("the stream of %s: %v, want %v: %v", name, seqs(got), want, err)
+		}
+		atCommit(t, name, got, committed)
 	}
 	if _, err := w.op.Events(w.ctx(), operator.EventQuery{Types: []string{"rollout.opend"}}); err == nil || !strings.Contains(err.Error(), "rollout.opened") {
 		t.Errorf("a type that does not exist: %v", err)
 	}
 }
 
-// pages are the sequences of all that a query picks, page by page.
-func (w *world) pages(q operator.EventQuery) (all []uint64) {
+func seqs(events []operator.Event) (out []uint64) {
+	for i := range events {
+		out = append(out, events[i].Seq)
+	}
+	return out
+}
+
+func atCommit(t *testing.T, name string, events []operator.Event, committed map[uint64]clock.Instant) {
+	t.Helper()
+	for i := range events {
+		if e := &events[i]; e.Committed() != committed[e.Seq] || (e.Received == 0) != (e.HostSeq == 0) {
+			t.Errorf("%s: %s, record %d, was committed at %s and shows %s", name, e.Type, e.Seq, committed[e.Seq], e.Committed())
+		}
+	}
+}
+
+// pages are all that a query picks, page by page.
+func (w *world) pages(q operator.EventQuery) (all []operator.Event) {
 	for {
 		page := testkit.Value(w.op.Events(w.ctx(), q))(w.t)
-		var got []uint64
-		for _, e := range page.Events {
-			got = append(got, e.Seq)
-		}
 		if q.Tail {
-			all = append(got, all...)
+			all = append(page.Events, all...)
 		} else {
-			all = append(all, got...)
+			all = append(all, page.Events...)
 		}
 		switch {
-		case q.Tail && page.Earlier == 0, !q.Tail && len(got) == 0:
+		case q.Tail && page.Earlier == 0, !q.Tail && len(page.Events) == 0:
 			return all
 		case q.Tail:
 			q.At = page.Earlier

@@ -18,7 +18,7 @@ var unplaced = map[string]string{
 	"foresee-release": "steady release publish, which asks it before it pushes",
 	"newest-release":  "steady release publish",
 	"push-override":   "steady rollout rollback",
-	"push-roots":      "steady keys status",
+	"push-roots":      "steady keys show",
 	"enrolment":       "steady token create",
 	"create-token":    "steady operator create",
 	"metrics":         "", // for Prometheus

@@ -4,12 +4,15 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/steadyfleet/steady/internal/api"
 	"github.com/steadyfleet/steady/internal/api/operator"
@@ -183,4 +186,65 @@ func TestS33PrunedLogIsVerified(t *testing.T) {
 			t.Errorf("the first record: %v", err)
 		}
 	})
+}
+
+// unsignedWorld is a server that never took a release, with a clock that a test sets.
+func unsignedWorld(t *testing.T, keep clock.Duration) (w *world, ahead func(time.Duration)) {
+	var now atomic.Int64
+	now.Store(time.Now().UnixNano())
+	w = newWorld(t, func(o *api.Options) {
+		o.Control.KeepLog, o.Control.CollectEvery = keep, clock.Day
+		o.Control.Now = func() time.Time { return time.Unix(0, now.Load()) }
+	})
+	return w, func(d time.Duration) { now.Add(int64(d)) }
+}
+
+// change has the server record something.
+func (w *world) change(i int) {
+	testkit.Value(w.op.CreateToken(w.ctx(), operator.NewToken{Name: fmt.Sprintf("t-%d", i), Role: operator.Viewer}))(w.t)
+}
+
+// kept is how long before an instant the log begins.
+func (w *world) kept(at clock.Instant) clock.Duration {
+	return at.Sub(testkit.Value(w.server.Control().Records(w.ctx(), 0, 1))(w.t)[0].At)
+}
+
+// A server of nodes or sessions alone has no signed timestamp: its log is pruned once its own records
+// show the time to have passed. A clock that is set years ahead then makes hardly anything old.
+func TestLogOfAServerWithoutReleasesIsPruned(t *testing.T) {
+	w, ahead := unsignedWorld(t, clock.Day)
+	for i := range 60 { // an hour each
+		w.change(i)
+		ahead(time.Hour)
+		w.prune()
+	}
+	now := w.server.Control().Now()
+	if kept := w.kept(now); kept < clock.Day || kept > 40*clock.Hour {
+		t.Errorf("of a log of 60 hours, of which 24 are to be kept, %s are there", kept)
+	}
+	ahead(30 * 365 * 24 * time.Hour)
+	for range 5 {
+		w.prune()
+		ahead(time.Minute)
+	}
+	if kept := w.kept(now); kept < 18*clock.Hour {
+		t.Errorf("a clock that was set ahead left %s of the log", kept)
+	}
+}
+
+// A young log stays whole, however far the clock is set ahead.
+func TestClockAheadPrunesNoYoungLog(t *testing.T) {
+	w, ahead := unsignedWorld(t, clock.Day)
+	for i := range 12 {
+		w.change(i)
+		ahead(time.Hour)
+		w.prune()
+	}
+	for range 3 {
+		ahead(10 * 365 * 24 * time.Hour)
+		w.prune()
+	}
+	if base := testkit.Value(w.server.Control().Base(w.ctx()))(t); base.Seq != 0 {
+		t.Errorf("a log of 12 hours, of which 24 are to be kept, was pruned through record %d", base.Seq)
+	}
 }

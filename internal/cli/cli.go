@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/steadyfleet/steady/internal/api/operations"
 	"github.com/steadyfleet/steady/internal/api/operator"
 	"github.com/steadyfleet/steady/internal/bench"
 	"github.com/steadyfleet/steady/internal/cli/agentcmd"
@@ -178,34 +179,50 @@ hosts, two bundles, waves, a budget and probes, all with comments.`,
 	}
 }
 
+// apiSchema names the description of the operator API.
+const apiSchema = "api"
+
+// schemaText is a schema as it is printed.
+func schemaText(name string) ([]byte, error) {
+	var v any = operator.SchemaOf(name)
+	switch {
+	case name == apiSchema:
+		raw, err := operations.Description()
+		if err != nil {
+			return nil, err
+		}
+		v = json.RawMessage(raw)
+	case slices.Contains(schemas, name):
+		return fleetdir.SchemaJSON(name), nil
+	}
+	text, err := json.MarshalIndent(v, "", "  ")
+	return append(text, '\n'), err
+}
+
 // schemas are the documents that people write.
 var schemas = []string{"fleet", "bundle"}
 
 func (a *app) schemaCmd() *cobra.Command {
-	names := append(slices.Clone(schemas), spec.Kinds...)
+	names := append(append(slices.Clone(schemas), apiSchema), spec.Kinds...)
 	return &cobra.Command{
-		Use:     "schema fleet|bundle|KIND",
+		Use:     "schema fleet|bundle|api|KIND",
 		GroupID: command.GroupDeclare,
-		Short:   "Print the JSON Schema of fleet.yaml, bundle.yaml or a kind of resource",
+		Short:   "Print the JSON Schema of a document or a kind of resource, or the OpenAPI of a server",
 		Long: `Prints the JSON Schema by which release build reads a declaration, for editors and
 other programs. An editor with a YAML language server takes it with a first line
   # yaml-language-server: $schema=fleet.schema.json
-That of a kind, such as workspace, is of the spec of a resource that steady apply sets.`,
-		Example:   "  steady schema fleet > fleet.schema.json\n  steady schema bundle\n  steady schema workspace",
+That of a kind, such as workspace, is of the spec of a resource that steady apply sets.
+That of api is the description in OpenAPI of what a server of this version answers to operators.`,
+		Example:   "  steady schema fleet > fleet.schema.json\n  steady schema bundle\n  steady schema workspace\n  steady schema api > openapi.json",
 		ValidArgs: names,
 		RunE: func(_ *cobra.Command, args []string) error {
 			if !slices.Contains(names, args[0]) {
 				return exit.Badf("there is no schema %q: expected %s%s", args[0], prose.Either(names), prose.DidYouMean(args[0], names))
 			}
-			text := fleetdir.SchemaJSON(args[0])
-			if s := operator.SchemaOf(args[0]); s != nil {
-				var err error
-				if text, err = json.MarshalIndent(s, "", "  "); err != nil {
-					return err
-				}
-				text = append(text, '\n')
+			text, err := schemaText(args[0])
+			if err == nil {
+				_, err = a.Out.Write(text)
 			}
-			_, err := a.Out.Write(text)
 			return err
 		},
 	}

@@ -102,7 +102,7 @@ bundles: {ann: {path: ann}, bob: {path: bob}}
 `
 
 func newPublishers(t *testing.T, seed uint64) *publishers {
-	testkit.Command(t, "git", "apt-get install git")
+	testkit.Needs(t, testkit.Git)
 	p := &publishers{T: t, rnd: rand.New(rand.NewPCG(seed, 0)), home: t.TempDir(), env: map[string]string{},
 		edits: map[string]int{}, gives: map[string]int{}, hosts: map[string]bool{}, taken: map[string]int{}}
 	testkit.Must(t, os.Mkdir(p.at("ann"), 0o755))

@@ -56,6 +56,12 @@ func TestReferenceOfDeclarations(t *testing.T) {
 		testkit.Must(t, json.Unmarshal(fleetdir.SchemaJSON(name), &schema))
 		r := &schemaPage{defs: schema["$defs"].(map[string]any)}
 		fmt.Fprintf(&r.text, "# %s.yaml\n%s\n`steady schema %[1]s` prints the JSON Schema for editors. A key with ● is required; `NAME` stands for a name of yours, `[]` for each entry of a list.\n\n", name, made)
+		for _, def := range slices.Sorted(maps.Keys(r.defs)) {
+			if d := r.defs[def].(map[string]any); d["type"] == "string" {
+				fmt.Fprintf(&r.text, "- *%s*: %s\n", def, d["description"])
+			}
+		}
+		r.text.WriteString("\n")
 		r.table("", schema, 0)
 		for _, def := range slices.Sorted(maps.Keys(r.defs)) {
 			if d := r.defs[def].(map[string]any); d["properties"] != nil && r.used[def] {
@@ -94,11 +100,14 @@ func (r *schemaPage) table(path string, s map[string]any, depth int) {
 			mark = " ●"
 		}
 		about, _ := p["description"].(string)
-		if def := r.def(p); about == "" && def != nil {
+		if def := r.def(p); about == "" && def != nil && def["type"] == "object" { // that of a text says what it looks like
 			about, _ = def["description"].(string)
 		}
 		if about == "" {
 			r.silent = append(r.silent, path+key)
+		}
+		if otherwise, ok := p["default"]; ok {
+			about += fmt.Sprintf("; default `%v`", otherwise)
 		}
 		fmt.Fprintf(&r.text, "| `%s%s`%s | %s | %s |\n", path, key, mark, cell(r.value(p)), cell(about))
 		r.below(path+key, p, depth)
@@ -128,6 +137,9 @@ func (r *schemaPage) def(p map[string]any) map[string]any {
 func (r *schemaPage) value(p map[string]any) string {
 	if d := r.def(p); d != nil {
 		name := strings.TrimPrefix(p["$ref"].(string), "#/$defs/")
+		if d["type"] == "string" { // said at the top
+			return name
+		}
 		if d["properties"] == nil {
 			return r.value(d)
 		}
@@ -327,7 +339,7 @@ func TestReferenceOfEvents(t *testing.T) {
 		}
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "# Events\n%s\nWhat the log holds, as `steady events -o json` prints it: `seq`, `at` (milliseconds since 1970, on the host's own clock where `hostSeq` is set), `type`, `subject` (`kind` and `name` of what it happened to; none: the fleet) and a `body` with these keys.\n", made)
+	fmt.Fprintf(&b, "# Events\n%s\nWhat the log holds, as `steady events -o json` prints it: `seq`, `at` (milliseconds since 1970, on the host's own clock where `hostSeq` is set; `received` is when the server committed it then), `type`, `subject` (`kind` and `name` of what it happened to; none: the fleet) and a `body` with these keys.\n", made)
 	for _, name := range event.Types() {
 		ev := testkit.Value(event.DecodeBody(name, []byte("{}")))(t)
 		is := reflect.TypeOf(ev)

@@ -12,6 +12,7 @@ import (
 	"github.com/steadyfleet/steady/internal/cli/command"
 	"github.com/steadyfleet/steady/internal/cli/exit"
 	"github.com/steadyfleet/steady/internal/control/fetch"
+	"github.com/steadyfleet/steady/internal/core/prose"
 	"github.com/steadyfleet/steady/internal/keyring"
 	"github.com/steadyfleet/steady/internal/release"
 	"github.com/steadyfleet/steady/internal/trust"
@@ -146,10 +147,10 @@ func (a *app) showRolledBack(r rolledBack) error {
 		return err
 	}
 	if left > 0 {
-		a.Printf("%d more hosts change; -o json lists them all\n", left)
+		a.Printf("%s %s; -o json lists them all\n", prose.Count(left, "more host"), prose.Verb(left, "changes", "change"))
 	}
 	if stay > 0 {
-		a.Printf("%d hosts are given the same bundle and stay\n", stay)
+		a.Printf("%s given the same bundle and %s\n", prose.Count(stay, "host")+prose.Verb(stay, " is", " are"), prose.Verb(stay, "stays", "stay"))
 	}
 	a.Printf("While %s is still on its way this release waits behind it; faster then: steady rollout rollback %s --reason R\n", r.Leaves, r.Leaves)
 	a.Printf("Next: steady release push%s\n", dirHint(r.Out))

@@ -24,6 +24,9 @@ import (
 	"github.com/steadyfleet/steady/internal/testkit"
 )
 
+// tree is the root of the sources: tests begin in the folder of their package, scripts do not.
+var tree, _ = filepath.Abs("../..")
+
 func TestMain(m *testing.M) {
 	// They wait for processes and for time to pass; -parallel on the command line counts.
 	if err := flag.Set("test.parallel", "4"); err != nil {
@@ -55,18 +58,26 @@ func scripts(dir string) testscript.Params {
 		RequireUniqueNames:  true,
 		UpdateScripts:       *update,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"flip":  flip,
-			"exit":  exit,
-			"await": await,
-			"until": until,
-			"typed": typed,
-			"seal":  seal,
-			"put":   put,
+			"flip":     flip,
+			"exit":     exit,
+			"await":    await,
+			"until":    until,
+			"typed":    typed,
+			"seal":     seal,
+			"put":      put,
+			"examples": examples,
 		},
 	}
 }
 
 func TestScripts(t *testing.T) { t.Parallel(); testscript.Run(t, scripts("testdata")) }
+
+// TestCurlScripts: what pages show with curl runs against a real server.
+func TestCurlScripts(t *testing.T) {
+	t.Parallel()
+	testkit.Needs(t, testkit.Curl, testkit.Jq)
+	testscript.Run(t, scripts("testdata/curl"))
+}
 
 // TestContainerScripts runs the scripts that need a container engine.
 func TestContainerScripts(t *testing.T) {
@@ -120,6 +131,21 @@ func exit(ts *testscript.TestScript, neg bool, args []string) {
 	if got != want {
 		ts.Fatalf("%v ended with code %d, expected %d", args[1:], got, want)
 	}
+}
+
+// examples runs what a page of the tree shows as shell, in one shell: examples PAGE. Each command
+// must end well.
+func examples(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: examples PAGE")
+	}
+	raw, err := os.ReadFile(filepath.Join(tree, args[0]))
+	ts.Check(err)
+	script := "set -eu\n"
+	for _, m := range regexp.MustCompile("(?s)\n```sh\n(.*?)\n```\n").FindAllStringSubmatch(string(raw), -1) {
+		script += m[1] + "\n"
+	}
+	ts.Check(ts.Exec("sh", "-c", script))
 }
 
 // flip changes one bit in the middle of a file.

@@ -83,7 +83,7 @@ line on stdout says when the server listens and where.
 	f.StringVar(&o.heartbeat, "heartbeat", "60s", "how often agents report, 5s to 10m")
 	f.StringVar(&o.tickGap, "max-tick-gap", "500ms", "how long an event may wait for the planner while it is busy")
 	f.StringVar(&o.retention, "retention", plan.DefaultRetention.Age.String(), "how long ended rollouts are kept whole; the last 10 of a channel always are, and no more than the last 50")
-	f.StringVar(&o.keepLog, "keep-log", "2160h", "how long records of the log are kept at least, by the signed timestamps; older ones are removed behind a checkpoint; 0 keeps all")
+	f.StringVar(&o.keepLog, "keep-log", "2160h", "how long records of the log are kept at least, by the signed timestamps, or by the log itself before the first; older ones are removed behind a checkpoint; 0 keeps all")
 	f.StringVar(&o.hostLife, "host-life", "168h", "how long the certificates of hosts last, 1h to 2160h; agents renew them between half and 80 % of it")
 	f.BoolVar(&o.hostFacts, "host-facts", true, "ask hosts for what they are, and keep it in the log; older servers do not read that")
 	f.BoolVar(&o.hostMetrics, "host-metrics", false, "measurements of every host in /metrics, not their sums alone")

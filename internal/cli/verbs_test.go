@@ -3,7 +3,6 @@ package cli
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -71,34 +70,47 @@ func checkLine(t *testing.T, where, line string) {
 		for len(words) > 0 && strings.Contains(words[0], "=") {
 			words = words[1:]
 		}
-		if len(words) == 0 || words[0] != "steady" {
-			continue
-		}
-		root := (&app{command.New(command.Process())}).root()
-		cmd, rest, err := root.Find(words[1:])
-		if err != nil || (cmd == root && len(words) > 1) {
-			t.Errorf("%s: %q is no command: %v", where, part, err)
-			continue
-		}
-		for _, w := range rest {
-			if w == "--" {
-				break // what follows is another command
+		if len(words) > 0 && words[0] == "steady" {
+			if wrong := wrongCommand(words[1:]); wrong != "" {
+				t.Errorf("%s: %q: %s", where, part, wrong)
 			}
-			name, _, _ := strings.Cut(strings.TrimLeft(w, "-"), "=")
-			switch {
-			case strings.HasPrefix(w, "--"):
-				if cmd.Flag(name) == nil {
-					t.Errorf("%s: %q: %s has no flag %s", where, part, cmd.CommandPath(), w)
-				}
-			case strings.HasPrefix(w, "-") && len(w) > 1:
-				for _, letter := range name {
-					if cmd.Flags().ShorthandLookup(string(letter)) == nil {
-						t.Errorf("%s: %q: %s has no flag -%c", where, part, cmd.CommandPath(), letter)
-					}
+		}
+	}
+}
+
+// wrongCommand says what is wrong with the words behind steady, or is empty: no such command, a group of
+// commands with a word that is none of them, or a flag that the command does not have.
+func wrongCommand(words []string) string {
+	root := (&app{command.New(command.Process())}).root()
+	cmd, rest, err := root.Find(words)
+	switch {
+	case err != nil:
+		return err.Error()
+	case cmd == root && len(words) > 0 && !strings.HasPrefix(words[0], "-"):
+		return "there is no command " + words[0]
+	case command.IsGroup(cmd) && len(rest) > 0 && regexp.MustCompile("^[a-z][a-z-]+$").MatchString(rest[0]):
+		return cmd.CommandPath() + " has no command " + rest[0]
+	}
+	cmd.InitDefaultHelpFlag()
+	for _, w := range rest {
+		if w == "--" {
+			break // what follows is another command
+		}
+		name, _, _ := strings.Cut(strings.TrimLeft(w, "-"), "=")
+		switch {
+		case strings.HasPrefix(w, "--"):
+			if cmd.Flag(name) == nil {
+				return cmd.CommandPath() + " has no flag " + w
+			}
+		case strings.HasPrefix(w, "-") && len(w) > 1:
+			for _, letter := range name {
+				if cmd.Flags().ShorthandLookup(string(letter)) == nil {
+					return fmt.Sprintf("%s has no flag -%c", cmd.CommandPath(), letter)
 				}
 			}
 		}
 	}
+	return ""
 }
 
 // TestReadmeCommandsAreReal does the same for the commands of the README and of
@@ -120,27 +132,6 @@ func TestReadmeCommandsAreReal(t *testing.T) {
 		if found < least {
 			t.Errorf("only %d commands found in %s", found, page)
 		}
-	}
-}
-
-// TestPageCommandsAreReal does the same for what the web UI prints; what it fills in is
-// no flag.
-func TestPageCommandsAreReal(t *testing.T) {
-	const sources = "../web/ui/src"
-	found := 0
-	testkit.Must(t, filepath.WalkDir(sources, func(path string, _ os.DirEntry, err error) error {
-		if err != nil || filepath.Ext(path) != ".tsx" {
-			return err
-		}
-		for _, m := range regexp.MustCompile("[`\"](steady [^`\"]+)").FindAllStringSubmatch(string(testkit.Value(os.ReadFile(path))(t)), -1) {
-			found++
-			line := strings.NewReplacer("${kind}", "flow", "${verb}", "rm", `${is ? `, "edit").Replace(m[1]) // the page of each kind has the same
-			checkLine(t, path, regexp.MustCompile(`\$\{[^}]*\}?|'.*`).ReplaceAllString(line, " X"))
-		}
-		return nil
-	}))
-	if found < 20 {
-		t.Errorf("only %d commands found in %s", found, sources)
 	}
 }
 

@@ -40,6 +40,7 @@ import (
 	"github.com/steadyfleet/steady/internal/store"
 	"github.com/steadyfleet/steady/internal/trust"
 	"github.com/steadyfleet/steady/internal/wire"
+	"github.com/steadyfleet/steady/reconcile"
 )
 
 // Control is a server without its edges. Its methods may be called from any
@@ -104,6 +105,7 @@ type Control struct {
 	recordTerm    uint64 // of the last record
 	uncounted     bool   // the fleet changed since it was counted
 	countedAt     time.Time
+	labs          sessionCounts
 	sinceSnapshot uint64
 }
 
@@ -127,7 +129,7 @@ func Open(ctx context.Context, cfg Config) (*Control, error) {
 	c.prover = documents.NewProver(cfg.Fleet, c.library, cfg.Store, cfg.Log)
 	c.sources = fetch.NewWatch(fetch.WatchConfig{Sources: cfg.Sources, Every: cfg.SourceEvery.Std(), Gap: cfg.SourceGap.Std(), DataDir: cfg.DataDir, Prefix: PushPrefix, Log: cfg.Log})
 	c.metrics = newMetrics(c)
-	if c.sessions, err = sessions.New(sessionServer{c}, func() time.Time { return c.now().Time() }, cfg.Log); err != nil {
+	if c.sessions, err = sessions.New(sessionServer{c}, func() time.Time { return c.now().Time() }, cfg.Log, reconcile.WithMetrics(newLoopMetrics(cfg.Metrics))); err != nil {
 		return nil, err
 	}
 	head, err := cfg.Store.Acquire(ctx, cfg.Holder, c.now())

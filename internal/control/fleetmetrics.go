@@ -51,6 +51,8 @@ var fleetGauges = []struct {
 	{"node_legs", "Parts of objects that nodes are to have, by how far they are pushed.", []string{"status"}},
 	{"node_episodes", "Differences between nodes and the server that are open, by kind.", []string{"kind"}},
 	{"node_episode_age_seconds", "Age of the oldest open difference of a kind; absent without one.", []string{"kind"}},
+	{"node_push_age_seconds", "How long ago the oldest change was made that a node has not acknowledged, by how far its push is; absent without one.", []string{"status"}},
+	{"sessions", "Sessions that are kept, by state.", []string{"state"}},
 	{"session_volumes_kept", "Volumes of sessions that are over which hosts that are there keep for a time.", nil},
 	{"safe_mode", "1 while nothing is granted because hosts know more than the log.", nil},
 	{"set_back", "1 while everything is refused because the log lacks what was acknowledged.", nil},
@@ -118,6 +120,10 @@ func (m *fleetMetrics) Collect(ch chan<- prometheus.Metric) {
 	for _, kind := range slices.Sorted(maps.Keys(f.nodes.Oldest)) {
 		g.put("node_episode_age_seconds", seconds(now.Sub(f.nodes.Oldest[kind])), kind)
 	}
+	for _, status := range slices.Sorted(maps.Keys(f.nodes.Waiting)) {
+		g.put("node_push_age_seconds", seconds(now.Sub(f.nodes.Waiting[status])), status)
+	}
+	g.each("sessions", f.sessions)
 	m.expiries(g, now)
 	kept := 0
 	m.c.hosts.eachSample(func(_ string, s *Sample) { kept += s.Bin.Count })
@@ -221,6 +227,7 @@ type fleetCounts struct {
 	inbox            []status.InboxItem
 	channels         []channelCounts
 	nodes            server.NodeTotals
+	sessions         map[string]int // by state
 }
 
 type channelCounts struct {
@@ -275,6 +282,7 @@ func (c *Control) countFleet(s *plan.State) *fleetCounts {
 	} else {
 		f.nodes, c.nodes.uncounted = c.state.NodeTotals(), false
 	}
+	f.sessions = c.labs.totals()
 	for _, name := range s.ChannelNames() {
 		f.channels = append(f.channels, countChannel(s, s.Channels[name]))
 	}

@@ -59,7 +59,7 @@ func (c *Control) Timeline(ctx context.Context) (t Timeline, err error) {
 	}
 	t.First.Seq, t.Last.Seq = base.Seq+1, c.Head().Seq
 	for _, p := range []*Place{&t.First, &t.Last} {
-		if p.At, err = committed(ctx, c.cfg.Store, base, p.Seq); err != nil {
+		if p.At, err = committedBehind(ctx, c.cfg.Store, p.Seq-min(p.Seq, 1)); err != nil {
 			return t, err
 		}
 	}
@@ -82,10 +82,14 @@ func (m *marks) read(ctx context.Context, log store.Log, base uint64) error {
 		}
 		for i := range records {
 			r := &records[i]
-			m.through = r.Seq
 			if event.Importance(r.Type) > 0 {
-				m.list = append(m.list, Mark{r.Seq, r.At, r.Type, subjectOf(r)})
+				at, err := committed(ctx, log, records, i)
+				if err != nil {
+					return err
+				}
+				m.list = append(m.list, Mark{r.Seq, at, r.Type, subjectOf(r)})
 			}
+			m.through = r.Seq
 		}
 		if len(m.list) > 2*marksKept {
 			m.list = thin(m.list, marksKept)

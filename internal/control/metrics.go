@@ -14,7 +14,7 @@ type metrics struct {
 	entries, events, limited, turns, invalidated, certificates prometheus.Counter
 	ticks, appends                                             prometheus.Histogram
 	releasesRefused, enrolmentsRefused                         prometheus.Counter
-	blobsRemoved, blobBytesRemoved                             prometheus.Counter
+	blobsRemoved, blobBytesRemoved, retries                    prometheus.Counter
 	decisions, refused, sessionEvents                          *prometheus.CounterVec
 }
 
@@ -39,6 +39,7 @@ func newMetrics(c *Control) *metrics {
 		enrolmentsRefused: counter("enrolments_refused_total", "Enrolments that were refused."),
 		blobsRemoved:      counter("blobs_removed_total", "Blobs that were removed because nothing names them."),
 		blobBytesRemoved:  counter("blob_bytes_removed_total", "Bytes of these blobs."),
+		retries:           counter("node_push_retries_total", "Operations that were sent to nodes again, after one that failed."),
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "steady", Name: "requests_refused_total",
 			Help: "Requests that were refused, by API and HTTP status."}, []string{"api", "code"}),
 		decisions: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "steady", Name: "decisions_total",
@@ -53,7 +54,7 @@ func newMetrics(c *Control) *metrics {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "steady", Name: "queue_length",
 			Help: "Inputs that wait for the reducer.", ConstLabels: prometheus.Labels{"lane": name}}, func() float64 { return float64(n()) })
 	}
-	c.cfg.Metrics.MustRegister(m.entries, m.events, m.limited, m.turns, m.invalidated, m.certificates, m.ticks, m.appends, m.decisions, m.releasesRefused, m.enrolmentsRefused, m.blobsRemoved, m.blobBytesRemoved, m.refused, m.sessionEvents, newMeasurements(c), newFleetMetrics(c), c.sources,
+	c.cfg.Metrics.MustRegister(m.entries, m.events, m.limited, m.turns, m.invalidated, m.certificates, m.ticks, m.appends, m.decisions, m.releasesRefused, m.enrolmentsRefused, m.blobsRemoved, m.blobBytesRemoved, m.retries, m.refused, m.sessionEvents, newMeasurements(c), newFleetMetrics(c), c.sources,
 		queue("operations", func() int { return len(c.operations) }),
 		queue("urgent", func() int { return len(c.urgent) }),
 		queue("normal", func() int { return len(c.normal) }),

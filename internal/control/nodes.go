@@ -187,3 +187,16 @@ func (c *Control) dropGone(ctx context.Context) {
 		c.cfg.Log.Warn(fmt.Sprintf("nodes that did not come back are shown as online for another %s", reconnectWithin), "err", err)
 	}
 }
+
+// countRetries counts the operations that are sent to a node though the one before failed.
+func (c *Control) countRetries(entries []event.Entry) {
+	for i := range entries {
+		if entries[i].Type != (event.PushStarted{}).EventType() {
+			continue
+		}
+		ev, err := event.Decode(entries[i])
+		if p, is := ev.(event.PushStarted); err == nil && is && c.state.Nodes.Retries(p.SyncOf) {
+			c.metrics.retries.Inc()
+		}
+	}
+}

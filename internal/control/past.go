@@ -172,7 +172,7 @@ func (p *past) nearest(ctx context.Context, base store.Head, seq uint64) (*folde
 	f, err := p.decode(from)
 	if err == nil {
 		p.decoding = time.Since(start)
-		if f.at, err = committed(ctx, p.store, base, f.head.Seq); err == nil {
+		if f.at, err = lastCommit(ctx, p.store, base, f.head.Seq); err == nil {
 			p.hold(f)
 			return f, ahead, nil
 		}
@@ -326,8 +326,8 @@ func (p *past) rest(ctx context.Context, spent time.Duration) error {
 	}
 }
 
-// committed is when the newest record up to one was committed: a host's own has another clock.
-func committed(ctx context.Context, log store.Log, base store.Head, seq uint64) (clock.Instant, error) {
+// lastCommit is the instant of the server's newest record up to one: how far a state has come.
+func lastCommit(ctx context.Context, log store.Log, base store.Head, seq uint64) (clock.Instant, error) {
 	const page = 100
 	for seq > base.Seq {
 		from := max(base.Seq, seq-min(seq, page))

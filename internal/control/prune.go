@@ -114,11 +114,17 @@ func (c *Control) PruneLog(ctx context.Context) error {
 	if err := c.View(ctx, func(s *plan.State) { signed, needed = s.Timestamp.IssuedAt, s.Undecided() }); err != nil {
 		return err
 	}
-	// No clock of the server's alone makes a record old.
-	now := min(c.now(), signed)
+	// No clock of the server's alone makes a record old: a signed timestamp bounds it or, before the
+	// first, that checkpoints are as far apart as the log shows time to have passed.
+	now, least, apart := c.now(), 0, clock.Duration(0)
+	if signed != 0 {
+		now = min(now, signed)
+	} else {
+		least, apart = checkpointsKept, keep/checkpointsKept
+	}
 	for i := range all {
 		r := &all[i]
-		if r.Through <= base.Seq || r.At.Add(keep) > now || needed != 0 && r.At > needed {
+		if i < least || r.Through <= base.Seq || r.At.Add(keep) > now || needed != 0 && r.At > needed {
 			continue
 		}
 		if err := c.pruneTo(ctx, r); err != nil {
@@ -126,17 +132,55 @@ func (c *Control) PruneLog(ctx context.Context) error {
 		}
 		break
 	}
-	return c.checkpoint(ctx, all, now.Add(-keep/checkpointsKept))
+	return c.checkpoint(ctx, all, now.Add(-keep/checkpointsKept), apart)
 }
 
-// checkpoint records a checkpoint unless there is one since an instant.
-func (c *Control) checkpoint(ctx context.Context, all []documents.Recorded, since clock.Instant) error {
-	if len(all) > 0 && all[0].At > since {
-		return nil
+// maxGap is how much of the time between two records counts, at most, where nothing but the server's clock
+// says how long it was: one that was set years ahead makes nothing old.
+const maxGap = clock.Day
+
+// shownTime is how long the server's records behind a sequence show time to have passed until now.
+func (c *Control) shownTime(ctx context.Context, after uint64, gap clock.Duration) (shown clock.Duration, err error) {
+	var last clock.Instant
+	count := func(at clock.Instant) {
+		if last != 0 && at > last {
+			shown += min(at.Sub(last), gap)
+		}
+		last = max(last, at)
 	}
-	if len(all) == 0 { // nor was anything pruned
+	for {
+		records, err := c.cfg.Store.Read(ctx, after, 1000)
+		if err != nil {
+			return 0, err
+		}
+		if len(records) == 0 {
+			count(c.now())
+			return shown, nil
+		}
+		for i := range records {
+			if after = records[i].Seq; records[i].HostSeq == 0 {
+				count(records[i].At)
+			}
+		}
+	}
+}
+
+// checkpoint records a checkpoint unless there is one since an instant, or the log since the newest shows
+// less than so much time.
+func (c *Control) checkpoint(ctx context.Context, all []documents.Recorded, since clock.Instant, apart clock.Duration) error {
+	var after uint64
+	if len(all) > 0 {
+		if after = all[0].Seq - 1; all[0].At > since {
+			return nil
+		}
+	} else { // nor was anything pruned
 		first, err := c.cfg.Store.Read(ctx, 0, 1)
 		if err != nil || len(first) == 0 || first[0].At > since {
+			return err
+		}
+	}
+	if apart > 0 {
+		if shown, err := c.shownTime(ctx, after, min(apart/4, maxGap)); err != nil || shown < apart {
 			return err
 		}
 	}

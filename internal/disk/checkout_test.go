@@ -21,7 +21,7 @@ func run(t *testing.T, dir string, args ...string) {
 
 func repository(t *testing.T, files map[string]string) string {
 	t.Helper()
-	testkit.Command(t, "git", "apt-get install git")
+	testkit.Needs(t, testkit.Git)
 	dir := testkit.Folder(t, files)
 	run(t, dir, "init", "-q")
 	run(t, dir, "add", ".")

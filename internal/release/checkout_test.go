@@ -102,7 +102,7 @@ var dirts = map[string]dirt{
 
 // One commit is one release, whatever else lies in the checkout that it is built in.
 func TestOneCommitIsOneRelease(t *testing.T) {
-	testkit.Command(t, "git", "apt-get install git")
+	testkit.Needs(t, testkit.Git)
 	origin := testkit.Folder(t, checkoutTree)
 	testkit.Must(t, os.Symlink("conf", filepath.Join(origin, "b/web/link")))
 	testkit.Must(t, os.Chmod(filepath.Join(origin, "b/web/conf/deep/run.sh"), 0o755))

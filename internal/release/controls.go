@@ -8,6 +8,7 @@ import (
 	"github.com/steadyfleet/steady/internal/compliance"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/core/prose"
 	"github.com/steadyfleet/steady/internal/trust"
 )
 
@@ -48,10 +49,7 @@ func (b *builder) controls() []fleet.Finding {
 		for k := range failures {
 			f := &failures[k]
 			finding := fleet.Finding{Path: b.declared(f.Control), Severity: fleet.Warning,
-				Message: "channel " + cp.Name + ": " + f.Message()}
-			if f.Source != "" {
-				finding.Message += "; source: " + f.Source
-			}
+				Message: prose.Format("channel %s: %s[; source: %s]", cp.Name, f.Message(), f.Source)}
 			if f.Mode == fleet.Enforce {
 				finding.Severity = fleet.Error
 				finding.Message += ": expected it to pass, or an override of the control with a reason"

@@ -40,6 +40,7 @@ var (
 	Nix           = Component{Name: "Nix", Commands: []string{"nix-env:nix-bin", "nix-store:nix-bin", "nix-instantiate:nix-bin"}}
 	Systemd       = Component{Name: "systemd", Commands: []string{"systemd-analyze:systemd"}}
 	Curl          = Component{Name: "curl", Commands: []string{"curl"}}
+	Jq            = Component{Name: "jq", Commands: []string{"jq"}}
 	Engine        = Component{Name: "a container engine", Long: true, Probe: Root.Probe,
 		Commands: []string{"dockerd:docker.io", "containerd", "runc", "iptables", "busybox:busybox-static", "ps:procps"}}
 	Docker   = Component{Name: "docker", Commands: []string{"docker:docker.io"}} // in later distributions docker-cli has it
@@ -56,7 +57,7 @@ var (
 
 // Components are those that a command belongs to.
 func Components() []Component {
-	return []Component{Git, Chromium, JanusGateway, CaddyServer, KeaServer, NetconfServer, Strace, Swtpm, Promtool, Nix, Systemd, Curl, Engine, Docker, Registry, MediaMTX}
+	return []Component{Git, Chromium, JanusGateway, CaddyServer, KeaServer, NetconfServer, Strace, Swtpm, Promtool, Nix, Systemd, Curl, Jq, Engine, Docker, Registry, MediaMTX}
 }
 
 // Hidden reports whether a run without components lacks this one: all that a command belongs to, except for

@@ -35,7 +35,7 @@ func BeforeObserve(in Input) (Record, Step) {
 		rec.move(in, Retrying, NewReason(CodeInterrupted, "the end of the last act was not recorded"))
 		return rec.done(in), Again
 	case !row.Delete && in.expiresAt().reached(in.now()):
-		t := rec.Row.toDelete(row.state.NotAfter, in.now(), NewReason(CodeCleanupDeadline, ""))
+		t := rec.Row.toDelete(row.state.NotAfter, in.now(), NewReason(CodeTimeEnded, "its time ended at "+row.state.NotAfter.String()))
 		rec.note(in, t)
 		return rec.done(in), Again
 	case !row.Delete && in.Snap.Parent != nil && in.Snap.Parent.Phase.Terminal():

@@ -34,7 +34,8 @@ type Code string
 const (
 	CodeDesiredChanged   Code = "desired-changed"
 	CodeDeleteRequested  Code = "delete-requested"
-	CodeCleanupDeadline  Code = "cleanup-deadline"
+	CodeTimeEnded        Code = "time-ended"       // its NotAfter
+	CodeCleanupDeadline  Code = "cleanup-deadline" // the DeleteBy of what is not gone
 	CodeConvergeBy       Code = "converge-deadline"
 	CodeExhausted        Code = "attempts-exhausted"
 	CodeStepsExhausted   Code = "steps-exhausted"

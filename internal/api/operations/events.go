@@ -49,11 +49,24 @@ func (in *eventsIn) Resolve(ctx huma.Context) []error {
 
 var _ huma.Resolver = (*eventsIn)(nil)
 
-func eventOf(r *event.Record) operator.Event {
-	e := operator.Event{Seq: r.Seq, At: r.At, Term: r.Term, Type: r.Type, Subject: r.Subject,
+// eventOf is a record as operators see it, if the filter shows it. The records are in the order of
+// the log.
+func (h *Handler) eventOf(ctx context.Context, f filter, records []event.Record, i int) (e operator.Event, shown bool, err error) {
+	r := &records[i]
+	if !f.match(r) {
+		return e, false, nil
+	}
+	at, err := h.c.Committed(ctx, records, i)
+	if err != nil || !f.within(at) {
+		return e, false, err
+	}
+	e = operator.Event{Seq: r.Seq, At: r.At, Term: r.Term, Type: r.Type, Subject: r.Subject,
 		Incarnation: r.Incarnation, HostSeq: r.HostSeq, Body: r.Body, Hash: hex.EncodeToString(r.Hash[:])}
+	if r.HostSeq != 0 {
+		e.Received = at
+	}
 	e.Message, e.WhatIf = operator.Message(e), replay.Changeable(r)
-	return e
+	return e, true, nil
 }
 
 func (h *Handler) events(ctx context.Context, in *eventsIn) (operator.EventPage, error) {
@@ -122,9 +135,12 @@ func (h *Handler) scan(ctx context.Context, f filter, limit int, end uint64, pag
 				page.Next = end
 				return nil
 			}
-			page.Next = records[i].Seq
-			if f.match(&records[i]) {
-				page.Events = append(page.Events, eventOf(&records[i]))
+			e, shown, err := h.eventOf(ctx, f, records, i)
+			if err != nil {
+				return err
+			}
+			if page.Next = records[i].Seq; shown {
+				page.Events = append(page.Events, e)
 			}
 			if len(page.Events) >= limit {
 				return nil
@@ -172,7 +188,6 @@ func (h *Handler) back(ctx context.Context, f filter, limit int, end uint64, pag
 // lastBefore adds the last events up to an end. It reads all that came before them: the index
 // goes backwards from the end of the log alone.
 func (h *Handler) lastBefore(ctx context.Context, f filter, limit int, end uint64, page *operator.EventPage) error {
-	var last []event.Record
 	for page.Next = 0; page.Next < end; {
 		records, err := h.records(ctx, f, page.Next, store.MaxRead)
 		if err != nil {
@@ -183,19 +198,20 @@ func (h *Handler) lastBefore(ctx context.Context, f filter, limit int, end uint6
 			if page.Next = records[i].Seq; page.Next > end {
 				break
 			}
-			if f.match(&records[i]) {
-				last = append(last, records[i])
+			e, shown, err := h.eventOf(ctx, f, records, i)
+			if err != nil {
+				return err
+			}
+			if shown {
+				page.Events = append(page.Events, e)
 			}
 		}
-		if over := len(last) - limit; over > 0 {
-			last = slices.Delete(last, 0, over)
-			page.Earlier = last[0].Seq - 1
+		if over := len(page.Events) - limit; over > 0 {
+			page.Events = slices.Delete(page.Events, 0, over)
+			page.Earlier = page.Events[0].Seq - 1
 		}
 	}
 	page.Next = end
-	for i := range last {
-		page.Events = append(page.Events, eventOf(&last[i]))
-	}
 	return nil
 }
 
@@ -207,14 +223,13 @@ func (h *Handler) tail(ctx context.Context, f filter, limit int, end uint64, pag
 		n = store.MaxRead
 	}
 	records, err := merged(f.topics[0].subjects(), n, -1, func(s event.Subject) ([]event.Record, error) { return h.c.LastAbout(ctx, s, n) })
-	for i := range records {
-		if len(page.Events) == limit {
-			break
+	slices.Reverse(records)
+	for i := len(records) - 1; i >= 0 && err == nil && len(page.Events) < limit; i-- {
+		e, shown, failed := h.eventOf(ctx, f, records, i)
+		if err = failed; shown {
+			page.Events = append(page.Events, e)
 		}
-		if f.match(&records[i]) {
-			page.Events = append(page.Events, eventOf(&records[i]))
-		}
-		if i == n-1 || len(page.Events) == limit {
+		if len(records)-i == n || len(page.Events) == limit {
 			page.Earlier = records[i].Seq - 1
 		}
 	}
@@ -318,11 +333,11 @@ func (h *Handler) follow(ctx context.Context, f filter, after uint64, s *sse) er
 			break
 		}
 		after = records[len(records)-1].Seq
-		if err := s.events(records, f); err != nil {
+		if err := h.write(ctx, s, f, records); err != nil {
 			return err
 		}
 	}
-	return h.c.Follow(ctx, after, func(records []event.Record) error { return s.events(records, f) })
+	return h.c.Follow(ctx, after, func(records []event.Record) error { return h.write(ctx, s, f, records) })
 }
 
 // keepAlive keeps the stream open while the token is good.
@@ -365,18 +380,22 @@ func (s *sse) write(b []byte) error {
 	return s.rc.SetWriteDeadline(time.Time{})
 }
 
-func (s *sse) events(records []event.Record, f filter) error {
+// write writes those of some records that the filter shows.
+func (h *Handler) write(ctx context.Context, s *sse, f filter, records []event.Record) error {
 	s.buf.Reset()
 	for i := range records {
-		r := &records[i]
-		if !f.match(r) {
-			continue
-		}
-		data, err := json.Marshal(eventOf(r))
+		e, shown, err := h.eventOf(ctx, f, records, i)
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(&s.buf, "id: %d\nevent: %s\ndata: %s\n\n", r.Seq, r.Type, data)
+		if !shown {
+			continue
+		}
+		data, err := json.Marshal(e)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(&s.buf, "id: %d\nevent: %s\ndata: %s\n\n", e.Seq, e.Type, data)
 	}
 	if s.buf.Len() == 0 {
 		return nil

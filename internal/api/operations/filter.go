@@ -76,12 +76,15 @@ func (f *filter) onlyAbout() bool {
 // plain reports whether nothing is asked for but topics.
 func (f *filter) plain() bool { return f.types == nil && f.actor == "" && f.from == 0 && f.until == 0 }
 
-// match reports whether a record is shown.
+// within reports whether a record that was committed at an instant is shown.
+func (f *filter) within(at clock.Instant) bool {
+	return (f.from == 0 || at >= f.from) && (f.until == 0 || at <= f.until)
+}
+
+// match reports whether a record is shown if its time is within the filter's.
 func (f *filter) match(r *event.Record) bool {
 	switch {
 	case f.types != nil && !slices.Contains(f.types, r.Type),
-		f.from != 0 && r.At < f.from,
-		f.until != 0 && r.At > f.until,
 		f.actor != "" && !named(event.Actor(&r.Entry), f.actor):
 		return false
 	case len(f.topics) == 0:

@@ -28,10 +28,10 @@ func (h *Handler) toRename(row *operator.Host) string {
 	text := fmt.Sprintf("is host %s under its new name, and has not enrolled with it; make a token with steady token create %s, and start the agent of %s once with it, in the same state folder",
 		row.RenamedFrom, row.Name, row.RenamedFrom)
 	if s := h.c.Sample(row.RenamedFrom); s != nil && s.AgentVersion == noRename {
-		text += "; that agent is of version " + noRename + ", which cannot be renamed: upgrade it first"
+		text += "; that agent reports version " + noRename + ": the release of that version cannot be renamed, and is upgraded first; a later build that reports the same can"
 	}
 	return text
 }
 
-// noRename is the version whose agents cannot be renamed.
+// noRename is the release whose agents cannot be renamed. What was built before the next one reports it too.
 const noRename = "0.1.0"

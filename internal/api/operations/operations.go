@@ -40,11 +40,14 @@ type Permission struct {
 	Signed bool
 	// Lasting refuses logins: it needs the token itself.
 	Lasting bool
+	// Why says what a role that does not is kept from.
+	Why string
 }
 
 var (
 	viewing   = Permission{Roles: []operator.Role{operator.Viewer, operator.Operator, operator.Releaser}}
 	operating = Permission{Roles: []operator.Role{operator.Operator}}
+	streaming = Permission{Roles: operating.Roles, Why: "what programs print may hold secrets, and a stream reaches into a host; it takes the role operator"}
 	releasing = Permission{Roles: []operator.Role{operator.Releaser}}
 	admin     = Permission{Roles: []operator.Role{operator.Admin}}
 	anyone    = Permission{Anyone: true}
@@ -56,6 +59,40 @@ var (
 // Admits reports whether a role may use the route.
 func (p Permission) Admits(r operator.Role) bool {
 	return p.Anyone || len(p.Roles) > 0 && (r == operator.Admin || slices.Contains(p.Roles, r))
+}
+
+// Who says in words who may use the route.
+func (p Permission) Who() string {
+	switch {
+	case p.Anyone:
+		return "anybody"
+	case p.Signed:
+		return "whoever signs the body, or has the token that the route names"
+	case len(p.Roles) == 0:
+		return "nobody"
+	}
+	var may []string
+	for _, r := range []operator.Role{operator.Viewer, operator.Operator, operator.Releaser, operator.Admin} {
+		if p.Admits(r) {
+			may = append(may, string(r))
+		}
+	}
+	words := strings.Join(may, ", ")
+	switch {
+	case p.Local:
+		words += "; without a token from this machine"
+	case p.Lasting:
+		words += "; with the token itself, not a login"
+	}
+	return words
+}
+
+// describe has the description say who may use the route.
+func (p Permission) describe(op *huma.Operation) {
+	op.Description = "For " + p.Who() + "."
+	if p.Anyone || p.Signed {
+		op.Security = []map[string][]string{}
+	}
 }
 
 // Handler serves the operator API.
@@ -88,10 +125,21 @@ type Route struct {
 // New returns the handler. ServerCA is the PEM of the authority behind the
 // server's certificate, for new hosts.
 func New(c *control.Control, serverCA []byte, log *slog.Logger) *Handler {
-	h := &Handler{c: c, log: log, serverCA: serverCA, mux: http.NewServeMux(), streams: make(chan struct{}, maxStreams), hooks: make(chan struct{}, maxHooks),
-		origins: http.NewCrossOriginProtection(), topics: map[string]Permission{}}
+	h := described(c)
+	h.log, h.serverCA = log, serverCA
 	h.live = live.New(live.Config{Head: func() uint64 { return c.Head().Seq }, Now: c.Now, Answer: h.answer, Stopping: c.Stopping()})
 	h.workers = newWorkers(c.Stopping(), func(id string) { h.live.Moved("/forecasts/" + id) })
+	return h
+}
+
+// Description is the description of the operator API in OpenAPI, as a server of this version serves it.
+// No route of its handler is ever called: nothing is behind it.
+func Description() ([]byte, error) { return json.Marshal(described(&control.Control{}).api.OpenAPI()) }
+
+// described is a handler whose routes are registered.
+func described(c *control.Control) *Handler {
+	h := &Handler{c: c, mux: http.NewServeMux(), streams: make(chan struct{}, maxStreams), hooks: make(chan struct{}, maxHooks),
+		origins: http.NewCrossOriginProtection(), topics: map[string]Permission{}}
 	conf := huma.DefaultConfig("Steady operator API", "1")
 	conf.CreateHooks = nil // no links to schemas in answers
 	conf.OpenAPIPath, conf.DocsPath, conf.SchemasPath = "", "", ""
@@ -198,6 +246,7 @@ func post(id, path, summary string) huma.Operation {
 func register[I, O any](h *Handler, op huma.Operation, p Permission, f func(context.Context, *I) (*O, error)) {
 	op.Metadata = map[string]any{permissionKey: p}
 	op.Path = operator.Prefix + op.Path
+	p.describe(&op)
 	h.routes = append(h.routes, Route{op.OperationID, op.Method, op.Path, p})
 	if op.Method == http.MethodGet && !slices.Contains(personal, op.OperationID) {
 		h.topics[op.Method+" "+op.Path] = p
@@ -222,6 +271,7 @@ func register[I, O any](h *Handler, op huma.Operation, p Permission, f func(cont
 func (h *Handler) raw(id, method, path, summary string, p Permission, f http.HandlerFunc) {
 	op := huma.Operation{OperationID: id, Method: method, Path: path, Summary: summary,
 		Responses: map[string]*huma.Response{"200": {Description: "OK"}, "default": {Description: "Error"}}}
+	p.describe(&op)
 	h.routes = append(h.routes, Route{op.OperationID, op.Method, op.Path, p})
 	h.api.OpenAPI().AddOperation(&op)
 	h.mux.HandleFunc(op.Method+" "+op.Path, func(w http.ResponseWriter, r *http.Request) {
@@ -269,7 +319,11 @@ func (h *Handler) admit(r *http.Request, p Permission) (control.Operator, *huma.
 	case no != nil:
 		return control.Operator{}, no
 	case !p.Admits(operator.Role(who.Role)):
-		return control.Operator{}, refused(http.StatusForbidden, "token "+who.Name+" has role "+who.Role+", which does not allow this")
+		words := "token " + who.Name + " has role " + who.Role + ", which does not allow this"
+		if p.Why != "" {
+			words += ": " + p.Why
+		}
+		return control.Operator{}, refused(http.StatusForbidden, words)
 	case p.Lasting && who.ByLogin():
 		return control.Operator{}, refused(http.StatusForbidden, "a login does not allow this: it needs the token itself")
 	}

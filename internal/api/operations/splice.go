@@ -25,8 +25,8 @@ const startTimeout = 10 * time.Second
 // splicing registers the routes that are streams of frames into a host.
 func (h *Handler) splicing() {
 	const host = operator.Prefix + "/hosts/{host}/"
-	h.raw("workspace-logs", http.MethodGet, host+"workspace/{name}/logs", "Read or follow the log of a workspace, in frames", operating, h.logs)
-	h.raw("image-output", http.MethodGet, host+"image/{name}/output", "Read or follow the output of an image's build or pull, in frames", operating, h.output)
+	h.raw("workspace-logs", http.MethodGet, host+"workspace/{name}/logs", "Read or follow the log of a workspace, in frames", streaming, h.logs)
+	h.raw("image-output", http.MethodGet, host+"image/{name}/output", "Read or follow the output of an image's build or pull, in frames", streaming, h.output)
 	h.raw("workspace-exec", http.MethodPost, host+"workspace/{name}/exec", "Run a command in a workspace, frames both ways", operating, h.exec)
 	h.raw("workspace-terminal", http.MethodGet, host+"workspace/{name}/terminal", "Run a command in a workspace over a WebSocket, a frame each message", operating, h.terminal)
 	h.raw("host-orphans", http.MethodGet, host+"orphans", "List what carries the host's labels and nobody declares, in frames", operating, h.orphans)

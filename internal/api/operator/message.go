@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/host"
 	"github.com/steadyfleet/steady/internal/core/prose"
+	"github.com/steadyfleet/steady/internal/core/rollout"
 	"github.com/steadyfleet/steady/internal/core/spec"
 )
 
@@ -49,37 +51,39 @@ func row[E event.Event](words func(E) string) message {
 var messages = []message{
 	row(steppedMessage),
 	row(func(v event.GrantDeclined) string {
-		return fmt.Sprintf("could not prepare what %s offers: %s", v.Grant, prose.Reason(v.Code+": "+v.Detail))
+		return prose.Format("could not prepare what %s offers[: %s]", v.Grant, prose.Reason(strings.Trim(v.Code+": "+v.Detail, ": ")))
 	}),
 	row(func(v event.TrustRefused) string {
-		return fmt.Sprintf("refused %s: %s: %s", cmp.Or(v.Rollout, "a document"), v.Check, v.Detail)
+		return prose.Format("refused %s[: %s][: %s]", cmp.Or(v.Rollout, "a document"), v.Check, v.Detail)
 	}),
 	row(func(v event.BundleQuarantined) string {
-		return fmt.Sprintf("refuses bundle %s from now on: %s", v.Digest.Short(), v.Reason)
+		return prose.Format("refuses bundle %s from now on[: %s]", v.Digest.Short(), v.Reason)
 	}),
 	row(func(v event.FileKept) string { return fmt.Sprintf("kept the changed %s as %s", v.Path, v.KeptAs) }),
 	row(func(v event.HostFacts) string { return "has " + strings.Join(FactsMessages(v), "; ") }),
 	row(func(v event.WorkloadsRemoved) string {
 		if !v.OK {
-			return fmt.Sprintf("cannot be removed (workloads %s): %s", v.Workloads, v.Detail)
+			return prose.Format("cannot be removed (workloads %s)[: %s]", v.Workloads, v.Detail)
 		}
 		return fmt.Sprintf("removed from the fleet (workloads %s)", v.Workloads)
 	}),
 	row(func(v event.HostEnrolled) string {
 		return fmt.Sprintf("enrolled, incarnation %d, certificate until %s", v.Incarnation, prose.Date(v.NotAfter))
 	}),
-	row(func(v event.EnrolRefused) string { return "enrolment refused: " + v.Reason }),
+	row(func(v event.EnrolRefused) string { return prose.Detailed("enrolment refused", v.Reason) }),
 	row(func(v event.CertificateRenewed) string {
 		if v.Issued != 0 {
 			return fmt.Sprintf("presented a certificate of %s, until %s, that the restored log lacks: it is in use again", prose.Date(v.Issued), prose.Date(v.NotAfter))
 		}
 		return fmt.Sprintf("renewed its certificate, until %s", prose.Date(v.NotAfter))
 	}),
-	row(func(v event.HostRevoked) string { return "revoked: " + v.Reason }),
+	row(func(v event.HostRevoked) string { return prose.Detailed("revoked", v.Reason) }),
 	row(func(v event.HostDecommissioned) string {
-		return fmt.Sprintf("DECOMMISSIONED by %s: %s; it counts against budgets until %s", v.Actor, v.Reason, prose.Date(v.SlotUntil))
+		return prose.Format("DECOMMISSIONED[ by %s][: %s]; it counts against budgets until %s", v.Actor, v.Reason, prose.Date(v.SlotUntil))
 	}),
-	row(func(v event.HostSlotFreed) string { return "counts against no budget any more: " + v.Reason }),
+	row(func(v event.HostSlotFreed) string {
+		return prose.Detailed("counts against no budget any more", v.Reason)
+	}),
 	row(func(v event.HostHead) string { return fmt.Sprintf("signed its events up to %d", v.Seq) }),
 	row(func(v event.HostForked) string {
 		if v.Parked != "" {
@@ -90,20 +94,16 @@ var messages = []message{
 	row(func(v event.HostSilent) string { return fmt.Sprintf("silent, last seen %s", prose.Date(v.LastSeen)) }),
 	row(func(event.HostReturned) string { return "is online" }),
 	row(func(v event.HostFailedSilently) string {
-		return fmt.Sprintf("failed in %s: %s", v.Rollout, cmp.Or(v.Reason, "no contact by "+prose.Date(v.Deadline)))
+		return prose.Format("failed[ in %s]: %s", v.Rollout, cmp.Or(v.Reason, "no contact by "+prose.Date(v.Deadline)))
 	}),
 	row(func(v event.MirrorDiverged) string {
 		if v.Rollout == "" || v.Expected == "" { // a past that the server did not see
-			return fmt.Sprintf("came back %s, which the log does not explain (%s)", v.Reported, inputMessage(v.Input))
+			return prose.Format("came back %s, which the log does not explain[ (%s)]", v.Reported, inputMessage(v.Input))
 		}
-		return fmt.Sprintf("is %s in %s where the server expected %s (%s)", v.Reported, v.Rollout, v.Expected, inputMessage(v.Input))
+		return prose.Format("is %s[ in %s] where the server expected %s[ (%s)]", v.Reported, v.Rollout, v.Expected, inputMessage(v.Input))
 	}),
 	row(func(v event.RepairNeeded) string {
-		names := strings.Join(v.Resources, ", ")
-		if v.More > 0 {
-			names += fmt.Sprintf(" and %d more", v.More)
-		}
-		return fmt.Sprintf("waits for a grant to repair %s: %s", cmp.Or(names, "what drifted"), v.Reason)
+		return prose.Format("waits for a grant to repair %s[: %s]", cmp.Or(named(v.Resources, len(v.Resources)+v.More), "what drifted"), v.Reason)
 	}),
 	row(func(v event.RepairOver) string {
 		how := "needs no repair any more"
@@ -120,28 +120,28 @@ var messages = []message{
 		if v.Owner != spec.Operators {
 			whom = " for " + v.Owner.String()
 		}
-		return fmt.Sprintf("%s/%s set by %s%s: %s", v.Kind, v.Name, v.Actor, whom, v.Reason)
+		return prose.Format("%s/%s set[ by %s]%s[: %s]", v.Kind, v.Name, v.Actor, whom, v.Reason)
 	}),
 	row(func(v event.ManagedRemoved) string {
-		return fmt.Sprintf("%s/%s removed by %s: %s", v.Kind, v.Name, v.Actor, v.Reason)
+		return prose.Format("%s/%s removed[ by %s][: %s]", v.Kind, v.Name, v.Actor, v.Reason)
 	}),
 	row(func(v event.ManagedRequested) string {
-		return fmt.Sprintf("%s of %s/%s asked for by %s: %s", v.Verb, v.Kind, v.Name, v.Actor, v.Reason)
+		return prose.Format("%s of %s/%s asked for[ by %s][: %s]", v.Verb, v.Kind, v.Name, v.Actor, v.Reason)
 	}),
 	row(func(v event.HostTuned) string {
 		if v.Settings.Disabled() {
-			return fmt.Sprintf("disabled by %s: %s", v.Actor, v.Reason)
+			return prose.Format("disabled[ by %s][: %s]", v.Actor, v.Reason)
 		}
-		return fmt.Sprintf("tuned by %s: %s", v.Actor, v.Reason)
+		return prose.Format("tuned[ by %s][: %s]", v.Actor, v.Reason)
 	}),
 	row(func(v event.HostDegraded) string { return "degraded: " + v.Summary() }),
 	row(func(event.HostRecovered) string { return "recovered: everything runs as it should" }),
 	row(func(v event.HostRetried) string {
-		return fmt.Sprintf("retry of %s asked for by %s: %s", cmp.Or(v.Resource, "everything that failed"), v.Actor, v.Reason)
+		return prose.Format("retry of %s asked for[ by %s][: %s]", cmp.Or(v.Resource, "everything that failed"), v.Actor, v.Reason)
 	}),
 	row(func(v event.ResourceRecorded) string { return "session: " + rowsMessage(v.Write) }),
 	row(func(v event.StreamOpened) string {
-		return fmt.Sprintf("%s in %s opened by %s: %s", v.Kind, v.Resource, v.Actor, strings.Join(v.Argv, " "))
+		return prose.Format("%s in %s opened[ by %s][: %s]", v.Kind, v.Resource, v.Actor, strings.Join(v.Argv, " "))
 	}),
 	row(func(v event.LogRestored) string {
 		return fmt.Sprintf("the log was set back: it had its events up to %d, those up to %d are in no record of the server but this host's own", v.From, v.To)
@@ -157,89 +157,85 @@ var messages = []message{
 		if len(v.Hosts) > 0 {
 			missing += "; not waited for: " + strings.Join(v.Hosts, ", ")
 		}
-		return fmt.Sprintf("safe mode ended by %s: %s%s", v.Actor, v.Reason, missing)
+		return prose.Format("safe mode ended[ by %s][: %s]%s", v.Actor, v.Reason, missing)
 	}),
 	row(func(v event.ResourceReported) string {
 		return fmt.Sprintf("%s is %s", v.Resource, prose.Detailed(v.State, v.Message))
 	}),
 	row(func(v event.RolloutQueued) string {
-		instead := ""
-		if dropped := cmp.Or(v.DroppedRollout, v.Dropped); dropped != "" {
-			instead = " in the place of " + dropped + ", which never opened"
-		}
-		return fmt.Sprintf("%s is queued%s: %s", v.TargetRef, instead, v.Reason)
+		return prose.Format("%s is queued[ in the place of %s, which never opened][: %s]", v.TargetRef, cmp.Or(v.DroppedRollout, string(v.Dropped)), v.Reason)
 	}),
 	row(func(v event.RolloutDeferred) string {
-		return fmt.Sprintf("%s waits for %s: %s", v.TargetRef, v.BlockedBy, v.Reason)
+		return prose.Format("%s waits for %s[: %s]", v.TargetRef, v.BlockedBy, v.Reason)
 	}),
-	row(func(v event.RolloutOpened) string { return fmt.Sprintf("%s opened: %s", v.Rollout, v.Reason) }),
+	row(func(v event.RolloutOpened) string { return prose.Format("%s opened[: %s]", v.Rollout, v.Reason) }),
 	row(func(v event.RolloutMoved) string {
-		return fmt.Sprintf("%s: %s -> %s: %s", v.Rollout, cmp.Or(v.From, "new"), v.To, v.Reason) + skippedHosts(v.SkippedHosts, 0)
+		return prose.Format("%s: %s -> %s[: %s]", v.Rollout, cmp.Or(v.From, "new"), StatusWord(v.To), v.Reason) + skippedHosts(v.SkippedHosts, 0)
 	}),
-	row(func(v event.RolloutReverting) string { return fmt.Sprintf("%s goes back: %s", v.Rollout, v.Reason) }),
+	row(func(v event.RolloutReverting) string { return prose.Format("%s goes back[: %s]", v.Rollout, v.Reason) }),
 	row(func(v event.WavePromoted) string {
-		return fmt.Sprintf("%s: wave %s was promoted (%s): %s", v.Rollout, waveOf(v.WaveName, v.Wave), waveCounts(v), v.Reason) + skippedHosts(v.SkippedHosts, v.Skipped)
+		return prose.Format("%s: wave %s was promoted[ (%s)][: %s]", v.Rollout, waveOf(v.WaveName, v.Wave), waveCounts(v), v.Reason) + skippedHosts(v.SkippedHosts, v.Skipped)
 	}),
 	row(func(v event.WaveBlocked) string {
-		return fmt.Sprintf("%s: wave %s is blocked: %s", v.Rollout, waveOf(v.WaveName, v.Wave), v.Reason) + waits(v.Waits)
+		return prose.Format("%s: wave %s is blocked[: %s]", v.Rollout, waveOf(v.WaveName, v.Wave), v.Reason) + waits(v.Waits)
 	}),
 	row(func(v event.Granted) string {
-		return fmt.Sprintf("%s grants %s (%s): %s", v.Rollout, v.Target.Short(), v.Purpose, v.Reason)
+		return prose.Format("%s grants %s[ (%s)][: %s]", v.Rollout, v.Target.Short(), v.Purpose, v.Reason) + budgets(v.Budgets)
 	}),
 	row(func(v event.GrantClaimed) string { return "claimed " + v.Grant }),
-	row(func(v event.GrantEnded) string { return fmt.Sprintf("grant %s ended: %s", v.Grant, v.Reason) }),
+	row(func(v event.GrantEnded) string { return prose.Format("grant %s ended[: %s]", v.Grant, v.Reason) }),
 	row(func(v event.QuarantineAdded) string {
-		return fmt.Sprintf("bundle %s is quarantined on %s: %s", v.Digest.Short(), v.Channel, v.Reason)
+		return prose.Format("bundle %s is quarantined on %s[: %s]", v.Digest.Short(), v.Channel, v.Reason)
 	}),
 	row(func(v event.QuarantineCleared) string {
-		return fmt.Sprintf("bundle %s is allowed again on %s by %s: %s", v.Digest.Short(), v.Channel, v.Actor, v.Reason)
+		return prose.Format("bundle %s is allowed again on %s[ by %s][: %s]", v.Digest.Short(), v.Channel, v.Actor, v.Reason)
 	}),
 	row(func(v event.RolloutPaused) string {
-		return fmt.Sprintf("%s paused by %s: %s", v.Rollout, v.Actor, v.Reason)
+		return prose.Format("%s paused[ by %s][: %s]", v.Rollout, v.Actor, v.Reason)
 	}),
 	row(func(v event.RolloutResumed) string {
-		return fmt.Sprintf("%s resumed by %s: %s", v.Rollout, v.Actor, v.Reason)
+		return prose.Format("%s resumed[ by %s][: %s]", v.Rollout, v.Actor, v.Reason)
 	}),
 	row(func(v event.RolloutCancelled) string {
-		return fmt.Sprintf("%s cancelled by %s: %s", v.Rollout, v.Actor, v.Reason)
+		return prose.Format("%s cancelled[ by %s][: %s]", v.Rollout, v.Actor, v.Reason)
 	}),
 	row(func(v event.RolloutRetried) string {
-		words := fmt.Sprintf("%s is tried again from wave %s by %s: %s", v.Rollout, waveOf(v.WaveName, v.Wave), v.Actor, v.Reason)
+		words := prose.Format("%s is tried again from wave %s[ by %s][: %s]", v.Rollout, waveOf(v.WaveName, v.Wave), v.Actor, v.Reason)
 		return prose.Join(words, prose.Some(len(v.Hosts), "host", " may take it again"), prose.Some(len(v.Refusing), "host", prose.Verb(len(v.Refusing), " refuses", " refuse")+" it until a retry is signed"))
 	}),
 	row(func(v event.WaveForced) string {
-		return fmt.Sprintf("%s: wave %s was promoted by %s, %s, although it was blocked: %s", v.Rollout, waveOf(v.WaveName, v.Wave), v.Actor, v.Reason, strings.Join(v.Blocks, "; "))
+		return prose.Format("%s: wave %s was promoted[ by %s][, %s], although it was blocked[: %s]", v.Rollout, waveOf(v.WaveName, v.Wave), v.Actor, v.Reason, strings.Join(v.Blocks, "; "))
 	}),
 	row(func(v event.BreakGlassUsed) string {
-		return fmt.Sprintf("BREAK-GLASS: every wave of %s was opened by %s: %s", v.Rollout, v.Actor, v.Reason)
+		return prose.Format("BREAK-GLASS: every wave of %s was opened[ by %s][: %s]", v.Rollout, v.Actor, v.Reason)
 	}),
 	row(func(v event.HostFrozen) string {
-		return fmt.Sprintf("frozen by %s until %s: %s", v.Actor, prose.Date(v.Until), v.Reason)
+		return prose.Format("frozen[ by %s] until %s[: %s]", v.Actor, prose.Date(v.Until), v.Reason)
 	}),
 	row(func(v event.HostUnfrozen) string {
 		return prose.Detailed("unfrozen by "+cmp.Or(v.Actor, "time"), v.Reason)
 	}),
 	row(func(v event.RolloutPruned) string {
-		return fmt.Sprintf("%s was pruned to its row in the list: %s", v.Rollout, v.Reason)
+		return prose.Format("%s was pruned to its row in the list[: %s]", v.Rollout, v.Reason)
 	}),
 	row(overrideMessage),
 	row(func(v event.RootTrusted) string {
 		return fmt.Sprintf("trusts root %d, key epoch %d", v.Version, v.Epoch)
 	}),
 	row(func(v event.ReleaseAccepted) string {
-		return fmt.Sprintf("release %s accepted from %s, version %d", v.Ref, v.Actor, v.Version)
+		return prose.Format("release %s accepted[ from %s], version %d", v.Ref, v.Actor, v.Version)
 	}),
 	row(func(v event.ComplianceEvaluated) string {
 		if len(v.Failures) == 0 {
 			return fmt.Sprintf("%s passes %s", v.Rollout, prose.Count(v.Controls, "control"))
 		}
-		return fmt.Sprintf("%s fails %d of %s, first: %s", v.Rollout, len(v.Failures), prose.Count(v.Controls, "control"), v.Failures[0].Message())
+		return prose.Format("%s fails %d of %s, first: %s", v.Rollout, len(v.Failures), prose.Count(v.Controls, "control"), v.Failures[0].Message())
 	}),
 	row(func(v event.TimestampAccepted) string {
 		return fmt.Sprintf("timestamp %d accepted, of %s", v.Version, prose.Date(v.IssuedAt))
 	}),
 	row(func(v event.VerifyFailed) string {
-		return fmt.Sprintf("refused %s from %s: %s: %s", v.What, v.Actor, v.Check, v.Detail)
+		return prose.Format("refused %s[ from %s][: %s][: %s]", v.What, v.Actor, v.Check, v.Detail)
 	}),
 	row(func(v event.AttentionOpened) string {
 		return fmt.Sprintf("%s %s needs a person: %s", v.Kind, v.Name, prose.Detailed(v.Word, v.Reason))
@@ -255,14 +251,14 @@ var messages = []message{
 		return fmt.Sprintf("%s %s acknowledged by %s%s: %s", v.Kind, v.Name, v.Actor, until, v.Note)
 	}),
 	row(func(v event.SourceFailed) string {
-		return fmt.Sprintf("nothing can be fetched from %s (%s): %s", v.Source, v.Cause, v.Detail)
+		return prose.Format("nothing can be fetched from %s[ (%s)][: %s]", v.Source, v.Cause, v.Detail)
 	}),
 	row(func(v event.SourceRecovered) string {
-		return fmt.Sprintf("source %s is well again after its %s failed on %s: %s", v.Source, v.What, v.Since, v.Reason)
+		return prose.Format("source %s is well again after its %s failed on %s[: %s]", v.Source, v.What, v.Since, v.Reason)
 	}),
-	row(func(v event.ExpiryWarned) string { return fmt.Sprintf("%s: %s; %s", v.Level, v.Message, v.Next) }),
+	row(func(v event.ExpiryWarned) string { return prose.Format("%s[: %s][; %s]", v.Level, v.Message, v.Next) }),
 	row(func(v event.ExpiryCleared) string {
-		return fmt.Sprintf("the warning about %s since %s is over: %s", strings.TrimSpace(v.Kind+" "+v.Name), v.Since, v.Reason)
+		return prose.Format("the warning about[ %s] since %s is over[: %s]", strings.TrimSpace(v.Kind+" "+v.Name), v.Since, v.Reason)
 	}),
 	row(func(v event.OperatorTokenAdded) string {
 		if v.Parent != "" {
@@ -280,9 +276,9 @@ var messages = []message{
 	row(func(v event.OperatorTokenUsed) string { return fmt.Sprintf("operator token %s was used", v.ID) }),
 	row(func(v event.OperatorTokenRevoked) string {
 		if v.Forced {
-			return fmt.Sprintf("operator token %s revoked by %s: the last admin's, by force", v.ID, v.Actor)
+			return prose.Format("operator token %s revoked[ by %s]: the last admin's, by force", v.ID, v.Actor)
 		}
-		return fmt.Sprintf("operator token %s revoked by %s", v.ID, v.Actor)
+		return prose.Format("operator token %s revoked[ by %s]", v.ID, v.Actor)
 	}),
 }
 
@@ -301,7 +297,7 @@ func steppedMessage(v event.HostStepped) string {
 		if p.Pass {
 			return fmt.Sprintf("probe %s passes", p.Name)
 		}
-		return fmt.Sprintf("probe %s fails: %s", p.Name, prose.Reason(p.Reason))
+		return prose.Format("probe %s fails[: %s]", p.Name, prose.Reason(p.Reason))
 	}
 	if v.To == "" {
 		return inputMessage(v.Input)
@@ -344,7 +340,16 @@ func overrideMessage(v event.OverrideAccepted) string {
 	case v.Manifest != "":
 		what = cmp.Or(v.Rollout, fleet.RolloutName(v.Channel, v.Manifest.Short()))
 	}
-	return fmt.Sprintf("SIGNED %s of %s, override %s sent by %s: %s", v.Action, what, v.ID, v.Actor, v.Reason)
+	return prose.Format("SIGNED %s of %s, override %s sent[ by %s][: %s]", v.Action, what, v.ID, v.Actor, v.Reason)
+}
+
+// StatusWord is the word for where a rollout stands that tables and messages use: terminal, as the API and the
+// log have it, is done.
+func StatusWord(status string) string {
+	if status == string(rollout.Terminal) {
+		return "done"
+	}
+	return status
 }
 
 // waveOf names a wave; events of before have its place alone.
@@ -365,9 +370,17 @@ func skippedHosts(names []string, total int) string {
 
 // named lists hosts, and how many more there are.
 func named(names []string, total int) string {
-	words := strings.Join(names, ", ")
-	if n := total - len(names); n > 0 {
-		words += fmt.Sprintf(" and %d more", n)
+	words, more := strings.Join(names, ", "), prose.Any(total-len(names), "more")
+	if words == "" || more == "" {
+		return words + more
+	}
+	return words + " and " + more
+}
+
+// budgets says how full each is.
+func budgets(of map[string]string) (words string) {
+	for _, selector := range slices.Sorted(maps.Keys(of)) {
+		words += "; " + selector + " " + of[selector]
 	}
 	return words
 }
@@ -375,7 +388,7 @@ func named(names []string, total int) string {
 // waits says what hosts wait for.
 func waits(list []event.HostWait) (words string) {
 	for _, w := range list {
-		words += fmt.Sprintf("; %s %s for %s: %s", named(w.Hosts, w.Total), prose.Verb(w.Total, "waits", "wait"), w.Gate, w.Reason)
+		words += prose.Format("; %s %s for %s[: %s]", named(w.Hosts, w.Total), prose.Verb(w.Total, "waits", "wait"), w.Gate, w.Reason)
 	}
 	return words
 }

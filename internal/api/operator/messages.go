@@ -335,7 +335,8 @@ type Verb struct {
 // Event is one record of the log.
 type Event struct {
 	Seq         uint64          `json:"seq"`
-	At          clock.Instant   `json:"at"` // on a host's own clock if HostSeq is set
+	At          clock.Instant   `json:"at"`                 // on a host's own clock if HostSeq is set
+	Received    clock.Instant   `json:"received,omitempty"` // when the server took what a host reported
 	Term        uint64          `json:"term"`
 	Type        string          `json:"type"`
 	Subject     event.Subject   `json:"subject,omitzero"` // what it happened to; none: the fleet
@@ -348,6 +349,14 @@ type Event struct {
 	WhatIf []string `json:"whatIf,omitempty" enum:"delay,drop"`
 	// Hash chains the log: SHA-256, in hex, over the hash of the record before and this one.
 	Hash string `json:"hash,omitempty"`
+}
+
+// Committed is when the server committed the event, or 0 of a host's own that an older server sent.
+func (e *Event) Committed() clock.Instant {
+	if e.HostSeq != 0 {
+		return e.Received
+	}
+	return e.At
 }
 
 // EventQuery picks events. Events after After, at most Limit (1 to 1000, 100 by

@@ -14,39 +14,39 @@ var nodeMessages = []message{
 	row(func(v event.NodeKeyOffered) string { return fmt.Sprintf("node %s announced its next key", v.Node) }),
 	row(func(v event.NodeKeyChanged) string { return fmt.Sprintf("node %s uses its next key", v.Node) }),
 	row(func(v event.NodeConnected) string {
-		return fmt.Sprintf("node %s connected: driver %s, %s, session %d", v.Node, v.Driver, v.Version, v.Session)
+		return prose.Format("node %s connected[: driver %s][, %s], session %d", v.Node, v.Driver, v.Version, v.Session)
 	}),
 	row(func(v event.NodeDisconnected) string {
-		return fmt.Sprintf("node %s disconnected: %s", v.Node, v.Reason)
+		return prose.Format("node %s disconnected[: %s]", v.Node, v.Reason)
 	}),
 	row(func(v event.NodePaused) string {
-		return fmt.Sprintf("node %s is PAUSED until an operator decides: %s", v.Node, v.Detail)
+		return prose.Format("node %s is PAUSED until an operator decides[: %s]", v.Node, v.Detail)
 	}),
 	row(func(v event.NodeResumed) string {
 		how := "what differs is drift"
 		if v.Push {
 			how = "what it lost is pushed again"
 		}
-		return fmt.Sprintf("node %s goes on, %s; by %s: %s", v.Node, how, v.Actor, v.Reason)
+		return prose.Format("node %s goes on, %s[; by %s][: %s]", v.Node, how, v.Actor, v.Reason)
 	}),
 	row(func(v event.NodeRetired) string {
-		return fmt.Sprintf("node %s retired by %s: %s", v.Node, v.Actor, v.Reason)
+		return prose.Format("node %s retired[ by %s][: %s]", v.Node, v.Actor, v.Reason)
 	}),
 	row(func(v event.NodeRefused) string {
-		return fmt.Sprintf("a connection in the name of node %s was refused (%s): %s", v.Node, v.Code, v.Detail)
+		return prose.Format("a connection in the name of node %s was refused[ (%s)][: %s]", v.Node, v.Code, v.Detail)
 	}),
 	row(func(v event.ConfigSet) string {
-		return fmt.Sprintf("%s %s set to version %d (%s) by %s: %s", v.Kind, v.Name, v.Version, v.Origin, v.Actor, v.Reason)
+		return prose.Format("%s %s set to version %d[ (%s)][ by %s][: %s]", v.Kind, v.Name, v.Version, v.Origin, v.Actor, v.Reason)
 	}),
 	row(func(v event.ConfigRemoved) string {
-		what := "removed"
+		what, kept := "removed", ""
 		if v.Keep {
-			what = "forgotten, and kept on its nodes,"
+			what, kept = "forgotten", "; its nodes keep what they have of it"
 		}
-		return fmt.Sprintf("%s %s %s by %s: %s", v.Kind, v.Name, what, v.Actor, v.Reason)
+		return prose.Format("%s %s %s[ by %s][: %s]%s", v.Kind, v.Name, what, v.Actor, v.Reason, kept)
 	}),
 	row(func(v event.ConfigRestored) string {
-		return fmt.Sprintf("%s %s restored from the bin by %s: %s", v.Kind, v.Name, v.Actor, v.Reason)
+		return prose.Format("%s %s restored from the bin[ by %s][: %s]", v.Kind, v.Name, v.Actor, v.Reason)
 	}),
 	row(func(v event.ConfigPurged) string {
 		return fmt.Sprintf("%s %s left the bin for good", v.Kind, v.Name)
@@ -65,7 +65,7 @@ var nodeMessages = []message{
 		return objectOn(v.SyncOf) + " " + prose.Detailed(how, v.Effect)
 	}),
 	row(func(v event.PushFailed) string {
-		words := fmt.Sprintf("%s could not be pushed (%s): %s", objectOn(v.SyncOf), v.Code, v.Error)
+		words := prose.Format("%s could not be pushed[ (%s)][: %s]", objectOn(v.SyncOf), v.Code, v.Error)
 		if v.RetryAt != 0 {
 			words += fmt.Sprintf("; attempt %d, the next one at %s", v.Attempt, prose.Date(v.RetryAt))
 		}
@@ -75,28 +75,28 @@ var nodeMessages = []message{
 		return objectOn(v.SyncOf) + " is " + prose.Detailed(v.Effect, v.Detail)
 	}),
 	row(func(v event.GhostCleanup) string {
-		return fmt.Sprintf("%s was never accepted and is in the bin until %s: %s", objectOn(v.SyncOf), prose.Date(v.RestoreUntil), v.Error)
+		return prose.Format("%s was never accepted and is in the bin until %s[: %s]", objectOn(v.SyncOf), prose.Date(v.RestoreUntil), v.Error)
 	}),
 	row(func(v event.DriftExtraneous) string {
-		return fmt.Sprintf("drift %s: %s is not known to the server", v.Episode, objectOn(v.SyncOf))
+		return prose.Format("drift[ %s]: %s is not known to the server", v.Episode, objectOn(v.SyncOf))
 	}),
 	row(func(v event.DriftMissing) string {
-		return fmt.Sprintf("drift %s: %s is missing", v.Episode, objectOn(v.SyncOf))
+		return prose.Format("drift[ %s]: %s is missing", v.Episode, objectOn(v.SyncOf))
 	}),
 	row(func(v event.DriftMismatched) string {
-		return fmt.Sprintf("drift %s: %s differs%s", v.Episode, objectOn(v.SyncOf), fieldsOf(v.Drifted))
+		return prose.Format("drift[ %s]: %s differs%s", v.Episode, objectOn(v.SyncOf), fieldsOf(v.Drifted))
 	}),
 	row(func(v event.DriftChanged) string {
-		return fmt.Sprintf("drift %s: %s is another one now%s", v.Episode, objectOn(v.SyncOf), fieldsOf(v.Drifted))
+		return prose.Format("drift[ %s]: %s is another one now%s", v.Episode, objectOn(v.SyncOf), fieldsOf(v.Drifted))
 	}),
 	row(func(v event.DriftClosed) string {
-		return fmt.Sprintf("drift %s of %s is over: %s", v.Episode, objectOn(v.SyncOf), v.Reason)
+		return prose.Format("drift[ %s] of %s is over[: %s]", v.Episode, objectOn(v.SyncOf), v.Reason)
 	}),
 	row(func(v event.DriftResolved) string {
-		return fmt.Sprintf("drift %s of %s resolved with %s by %s: %s", v.Episode, objectOn(v.SyncOf), v.Action, v.Actor, v.Reason)
+		return prose.Format("drift[ %s] of %s resolved[ with %s][ by %s][: %s]", v.Episode, objectOn(v.SyncOf), v.Action, v.Actor, v.Reason)
 	}),
 	row(func(v event.ResolutionUndone) string {
-		return fmt.Sprintf("resolution %s of %s taken back by %s: %s", v.Resolution, objectOn(v.SyncOf), v.Actor, v.Reason)
+		return prose.Format("resolution %s of %s taken back[ by %s][: %s]", v.Resolution, objectOn(v.SyncOf), v.Actor, v.Reason)
 	}),
 	row(func(v event.AdoptionOpened) string {
 		return fmt.Sprintf("node %s has %s of its own: an operator is asked what becomes of them", v.Node, prose.Count(len(v.Objects), "object"))
@@ -105,13 +105,13 @@ var nodeMessages = []message{
 		return prose.Detailed(fmt.Sprintf("nobody is asked about the own objects of node %s any more", v.Node), v.Reason)
 	}),
 	row(func(v event.SyncRequested) string {
-		return fmt.Sprintf("a comparison of node %s was asked for by %s", v.Node, v.Actor)
+		return prose.Format("a comparison of node %s was asked for[ by %s]", v.Node, v.Actor)
 	}),
 	row(func(v event.SyncCompleted) string {
 		return fmt.Sprintf("node %s was compared: %s, %s open", v.Node, prose.Count(v.Objects, "object"), prose.Count(v.Open, "episode"))
 	}),
 	row(func(v event.SnapshotRefused) string {
-		return fmt.Sprintf("the configuration that node %s reports cannot be compared (%s): %s", v.Node, v.Code, v.Detail)
+		return prose.Format("the configuration that node %s reports cannot be compared[ (%s)][: %s]", v.Node, v.Code, v.Detail)
 	}),
 	row(func(v event.DriftIgnored) string {
 		what := "the whole object"
@@ -129,14 +129,14 @@ var nodeMessages = []message{
 		if v.Until != 0 {
 			end = " until " + prose.Date(v.Until)
 		}
-		return fmt.Sprintf("rule %s: %s of %s is no drift%s; by %s: %s", v.Rule, what, of, end, v.Actor, v.Reason)
+		return prose.Format("rule %s: %s of %s is no drift%s[; by %s][: %s]", v.Rule, what, of, end, v.Actor, v.Reason)
 	}),
 	row(func(v event.DriftUnignored) string {
 		by := "its time has come"
 		if v.Actor != "" {
 			by = "by " + v.Actor
 		}
-		return fmt.Sprintf("rule %s ended: %s", v.Rule, by)
+		return prose.Format("rule %s ended[: %s]", v.Rule, by)
 	}),
 }
 

@@ -185,7 +185,7 @@ func (a verbs) showPlan(list []Planned) error {
 		if len(rows) == 0 {
 			continue
 		}
-		if err := a.Table([]string{"  field", "takes", "cause", "has", "wants", "why"}, rows); err != nil {
+		if err := a.Details([]string{"  field", "takes", "cause", "has", "wants", "why"}, rows); err != nil {
 			return err
 		}
 	}

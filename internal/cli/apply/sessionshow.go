@@ -57,7 +57,7 @@ func (a sessions) tree(s operator.Session) error {
 	for i, p := range s.Parts {
 		rows = append(rows, partRows(&p, i == len(s.Parts)-1)...)
 	}
-	err := a.Table([]string{"part", "state", "host", "gpus", "why"}, rows)
+	err := a.Details([]string{"part", "state", "host", "gpus", "why"}, rows)
 	for _, p := range s.Parts {
 		for _, pod := range p.Pods {
 			for _, u := range pod.URLs {

@@ -134,6 +134,11 @@ func (e *Env) Table(header []string, rows [][]string) error {
 	return term.Fit(e.Out, e.Screen(), header, rows)
 }
 
+// Details is Table for what is shown of one thing: its texts are whole.
+func (e *Env) Details(header []string, rows [][]string) error {
+	return term.Grid{Header: header, Rows: rows, Whole: true}.Print(e.Out, e.Screen())
+}
+
 // Warn prints what a person should know on stderr.
 func (e *Env) Warn(format string, args ...any) {
 	fmt.Fprintf(e.Err, "steady: %s\n", term.Shown(fmt.Sprintf(format, args...)))
@@ -147,10 +152,19 @@ func Complete(cmd *cobra.Command, flag string, values ...string) {
 	}
 }
 
+// isGroup marks the commands of Group.
+const isGroup = "group"
+
+// IsGroup reports whether a command only has others: it does nothing by itself.
+func IsGroup(cmd *cobra.Command) bool {
+	_, is := cmd.Annotations[isGroup]
+	return is
+}
+
 // Group makes a command that only holds others.
 func Group(id, use, short, example string, subs ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: use, GroupID: id, Short: short, Example: example,
+		Use: use, GroupID: id, Short: short, Example: example, Annotations: map[string]string{isGroup: ""},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return exit.Badf("%s needs a command; %s --help lists them", cmd.CommandPath(), cmd.CommandPath())
 		},

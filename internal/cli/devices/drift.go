@@ -98,7 +98,7 @@ func (a verbs) driftShow() *cobra.Command {
 			}
 			rows = append(rows, []string{f.Field, shown(f, f.Acknowledged), shown(f, f.Desired), shown(f, f.Actual), verdict})
 		}
-		if err := a.Table([]string{"field", "acknowledged", "desired", "on the node", ""}, rows); err != nil {
+		if err := a.Details([]string{"field", "acknowledged", "desired", "on the node", ""}, rows); err != nil {
 			return err
 		}
 		for _, action := range e.Actions {
@@ -247,11 +247,13 @@ func (a verbs) outcomes(all []operator.Outcome, dryRun bool) error {
 func (a verbs) driftDecisions() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "decisions", Short: "List the newest decisions about drift, which can be undone",
+		Long: `Lists the newest decisions with their names, which steady drift undo takes. In JSON the
+name of a decision is resolution; id and name are those of the object that it was about.`,
 		Example: "  steady drift decisions",
 	}
 	return command.Lists(a.Env, cmd, func(ctx context.Context, c *operator.Client, _ []string) ([]drift.Resolution, error) {
 		return c.Resolutions(ctx)
-	}, []string{"id", "at", "action", "what", "by", "reason"}, func(r drift.Resolution) []string {
+	}, []string{"decision", "at", "action", "what", "by", "reason"}, func(r drift.Resolution) []string {
 		kind, name := r.Object()
 		undone := ""
 		if r.Undone {

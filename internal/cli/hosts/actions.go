@@ -79,7 +79,7 @@ expires, or as long as an activation and the way back may take. Then the slot is
 free, whether the host was in contact or not. Enrolling it again brings it back.`,
 		Example: "  steady host decommission web-2 --reason 'sold'",
 	}
-	return a.ends(cmd, (*operator.Client).DecommissionHost, "Host %s is decommissioned. Next: remove it from fleet.yaml, build, sign and push\n")
+	return a.ends(cmd, (*operator.Client).DecommissionHost, "Host %s is decommissioned. Next: if fleet.yaml still has it, remove it there, build, sign and push\n")
 }
 
 func (a verbs) ends(cmd *cobra.Command, end func(*operator.Client, context.Context, string, string) error, words string) *cobra.Command {

@@ -46,7 +46,8 @@ type explanation struct {
 }
 
 type explained struct {
-	At clock.Instant `json:"at"`
+	At       clock.Instant `json:"at"` // on the host's clock
+	Received clock.Instant `json:"received"`
 	event.ResourceReported
 }
 
@@ -116,7 +117,7 @@ func explain(ctx context.Context, c *operator.Client, host, id string) (x explan
 		if e.Type != (event.ResourceReported{}).EventType() {
 			continue
 		}
-		one := explained{At: e.At}
+		one := explained{At: e.At, Received: e.Received}
 		if err := json.Unmarshal(e.Body, &one.ResourceReported); err != nil {
 			return x, fmt.Errorf("event %d of host %s: %w", e.HostSeq, host, err)
 		}
@@ -165,14 +166,14 @@ func (a verbs) showExplanation(x explanation) error {
 		for _, d := range r.Differences {
 			rows = append(rows, []string{"  " + d.Field, string(d.Class), string(d.Cause), d.Observed, d.Desired, d.Why})
 		}
-		if err := a.Table([]string{"  field", "takes", "cause", "has", "wants", "why"}, rows); err != nil {
+		if err := a.Details([]string{"  field", "takes", "cause", "has", "wants", "why"}, rows); err != nil {
 			return err
 		}
 	}
 	if len(x.Reports) == 0 {
 		return nil
 	}
-	a.Printf("  reported, by the host's clock:\n")
+	a.Printf("  reported:\n")
 	var rows [][]string
 	for i := range x.Reports {
 		e := &x.Reports[i]
@@ -180,7 +181,7 @@ func (a verbs) showExplanation(x explanation) error {
 		if e.Attempts > 0 {
 			tries = fmt.Sprint(e.Attempts)
 		}
-		rows = append(rows, []string{"  " + e.At.String(), e.State, tries, string(e.Reason), e.Message})
+		rows = append(rows, []string{"  " + e.Received.String(), e.State, tries, string(e.Reason), e.Message})
 	}
-	return a.Table([]string{"  at", "state", "tries", "reason", "detail"}, rows)
+	return a.Details([]string{"  at", "state", "tries", "reason", "detail"}, rows)
 }

@@ -63,7 +63,8 @@ func (a verbs) eventsCmd() *cobra.Command {
 		Use: "events", GroupID: command.GroupWatch, Short: "Show the log of events",
 		Long: `Shows events of the server's log in order: by default the last ones, with --after
 those that follow a sequence number. Every decision is in it, with its reason. Times
-are UTC; events that a host made itself show with ~ at the time at which the server got them.
+are UTC and on the server's clock: what a host reported shows the time at which the server
+committed it (received in -o json, where at is on the host's clock).
 
 Records that hosts signed their events so far, and steps that change nothing, are left
 out unless --all is given; -o json has everything.`,

@@ -1,12 +1,15 @@
 package operate
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/steadyfleet/steady/internal/cli/exit"
+	"github.com/steadyfleet/steady/internal/core/prose"
 	"github.com/steadyfleet/steady/internal/disk"
 	"github.com/steadyfleet/steady/internal/release/fleetdir"
 )
@@ -45,7 +48,7 @@ name in the same state folder, where what it runs goes on with its data.`,
 		}
 		r := renamed{From: args[0], To: args[1], File: file, Lines: lines}
 		return a.Print(r, func() error {
-			a.Printf("Host %s is %s in %s, lines %v\n", r.From, r.To, r.File, r.Lines)
+			a.Printf("Host %s is %s in %s, %s %s\n", r.From, r.To, r.File, prose.Verb(len(r.Lines), "line", "lines"), strings.Trim(strings.ReplaceAll(fmt.Sprint(r.Lines), " ", ", "), "[]"))
 			a.Printf("Next: build, sign and push; steady token create %s > %s.token; then on the machine: steady agent --token %s.token, with its other flags\n",
 				r.To, r.To, r.To)
 			return nil

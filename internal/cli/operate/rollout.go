@@ -43,7 +43,7 @@ func (a verbs) rolloutList() *cobra.Command {
 	}, func(rollouts []operator.Rollout) error {
 		var rows [][]string
 		for _, r := range rollouts {
-			rows = append(rows, []string{r.Name, r.Status, a.ago(r.OpenedAt), a.ago(r.EndedAt), blocked(r)})
+			rows = append(rows, []string{r.Name, operator.StatusWord(r.Status), a.ago(r.OpenedAt), ended(a, r), blocked(r)})
 		}
 		if err := a.Table([]string{"rollout", "status", "opened", "ended", "reason"}, rows); err != nil {
 			return err
@@ -51,6 +51,14 @@ func (a verbs) rolloutList() *cobra.Command {
 		a.showLegend(rollouts)
 		return nil
 	})
+}
+
+// ended is when a rollout ended, or empty while it has not.
+func ended(a verbs, r operator.Rollout) string {
+	if r.EndedAt == 0 {
+		return ""
+	}
+	return a.ago(r.EndedAt)
 }
 
 func (a verbs) rolloutShow() *cobra.Command {
@@ -61,11 +69,11 @@ func (a verbs) rolloutShow() *cobra.Command {
 }
 
 func (a verbs) showRollout(r operator.RolloutDetail) error {
-	a.Printf("Rollout %s: %s\n", r.Name, r.Status)
+	a.Printf("Rollout %s: %s\n", r.Name, operator.StatusWord(r.Status))
 	if why := blocked(r.Rollout); why != "" {
 		a.Printf("  %s\n", why)
 	}
-	a.Printf("  opened %s, ended %s, manifest %s\n", a.ago(r.OpenedAt), a.ago(r.EndedAt), r.Manifest)
+	a.Printf("  opened %s, %smanifest %s\n", a.ago(r.OpenedAt), prose.Format("[ended %s, ]", ended(a, r.Rollout)), r.Manifest)
 	for _, b := range r.WaveBlocks {
 		a.showGates([]plan.Gate{{Gate: b.Code, Block: b}}, true)
 		a.Printf("    waits for %s; cleared by %s\n", b.WaitsFor, b.ClearedBy)
@@ -117,7 +125,7 @@ func (a verbs) showRollout(r operator.RolloutDetail) error {
 		}
 	}
 	if left > 0 {
-		a.Printf("%d more hosts are only counted above; -o json lists them all\n", left)
+		a.Printf("%s %s only counted above; -o json lists them all\n", prose.Count(left, "more host"), prose.Verb(left, "is", "are"))
 	}
 	return nil
 }
@@ -244,7 +252,7 @@ func (a verbs) steer(verb plan.Verb, short string, before ...func(ctx context.Co
 		if err != nil {
 			return err
 		}
-		a.Printf("Rollout %s: %s\n", r.Name, r.Status)
+		a.Printf("Rollout %s: %s\n", r.Name, operator.StatusWord(r.Status))
 		return nil
 	}))
 }
@@ -276,7 +284,7 @@ var standings = []struct{ name, means string }{
 	{"opening", "it was opened and has given nothing out yet"},
 	{"active", "hosts are given the release, wave by wave"},
 	{"converging", "every host of the last wave has it, or is on its way"},
-	{"terminal", "done: every wave was promoted, and hosts that return are given it"},
+	{"terminal", "every wave was promoted, and hosts that return are given it"},
 	{"paused", "an operator stopped it for a while; hosts that began go on"},
 	{"halted", "failures stopped it: steady rollout resume, retry or cancel"},
 	{"reverting", "its hosts are being sent back to what they ran before"},
@@ -293,7 +301,7 @@ func (a verbs) showLegend(rollouts []operator.Rollout) {
 	}
 	for _, s := range standings {
 		if slices.ContainsFunc(rollouts, func(r operator.Rollout) bool { return r.Status == s.name }) {
-			a.Printf("%s\n", screen.Paint(term.Faint, s.name+": "+s.means))
+			a.Printf("%s\n", screen.Paint(term.Faint, operator.StatusWord(s.name)+": "+s.means))
 		}
 	}
 }

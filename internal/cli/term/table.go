@@ -7,11 +7,17 @@ import (
 	"strings"
 )
 
-// Grid is a table for people. Its last column says why, and is never cut: where
-// the screen is too narrow for it, it is folded under its row.
+// MaxCell is how many columns of a text a table shows: a message of pages would hide the rows beside it.
+// What shows one thing, and -o json, has the whole.
+const MaxCell = 120
+
+// Grid is a table for people. Its last column says why: where the screen is too narrow for it, it is folded
+// under its row.
 type Grid struct {
 	Header []string
 	Rows   [][]string
+	// Whole shows cells longer than MaxCell.
+	Whole bool
 	// Paint colours a cell; nil colours none.
 	Paint func(row, column int) Color
 }
@@ -32,7 +38,12 @@ func Rows(w io.Writer, header []string, rows [][]string) error {
 
 // Fit prints a table within the width of a screen.
 func Fit(w io.Writer, s Screen, header []string, rows [][]string) error {
-	for _, line := range (Grid{Header: header, Rows: rows}).Lines(s) {
+	return Grid{Header: header, Rows: rows}.Print(w, s)
+}
+
+// Print prints the table within the width of a screen.
+func (t Grid) Print(w io.Writer, s Screen) error {
+	for _, line := range t.Lines(s) {
 		if _, err := fmt.Fprintln(w, line); err != nil {
 			return err
 		}
@@ -65,6 +76,9 @@ func (t Grid) Lines(s Screen) []string {
 		for i := range cells {
 			if cells[i] = "-"; i < len(row) && row[i] != "" {
 				cells[i] = Printable(row[i])
+			}
+			if !t.Whole {
+				cells[i] = Cut(cells[i], MaxCell)
 			}
 		}
 		g.cells = append(g.cells, cells)

@@ -117,7 +117,7 @@ func TestPrintable(t *testing.T) {
 func TestTablesFit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		header := []string{"host", "state", "empty", "rollout", "reason"}
-		var g Grid
+		g := Grid{Whole: true}
 		g.Header = header
 		for range rapid.IntRange(0, 6).Draw(t, "rows") {
 			g.Rows = append(g.Rows, []string{
@@ -194,4 +194,36 @@ func TestFoldKeepsTheWords(t *testing.T) {
 	if long := strings.Repeat("x", 90); len(Fold(long, 80)) != 1 || len(Fold(line, 0)) != 1 {
 		t.Error("a word without a break, or without a width, was broken")
 	}
+}
+
+// TestTablesKeepToTheScreen: whatever is in a table, no cell is longer than MaxCell, what is cut ends in an
+// ellipsis, and no line is wider than a terminal of 80 columns; a table of details has all of it.
+func TestTablesKeepToTheScreen(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		columns := rapid.IntRange(1, 7).Draw(t, "columns")
+		word := rapid.StringMatching(`([a-z]{1,12} ){0,40}`)
+		header := make([]string, columns)
+		for i := range header {
+			header[i] = "column"
+		}
+		rows := rapid.SliceOfN(rapid.SliceOfN(word, columns, columns), 1, 4).Draw(t, "rows")
+		for _, line := range (Grid{Header: header, Rows: rows}).Lines(Screen{Width: 80}) {
+			if n := columnsOf(line); n > 80 {
+				t.Fatalf("a line has %d columns: %q", n, line)
+			}
+		}
+		cut := strings.Join((Grid{Header: header, Rows: rows}).Lines(Screen{}), "\n")
+		whole := strings.Join((Grid{Header: header, Rows: rows, Whole: true}).Lines(Screen{}), "\n")
+		for _, row := range rows {
+			for _, cell := range row {
+				long := columnsOf(cell) > MaxCell
+				if long == strings.Contains(cut, cell) && cell != "" {
+					t.Errorf("a cell of %d columns is cut: %t", columnsOf(cell), long)
+				}
+				if long && !strings.Contains(cut, "…") || !strings.Contains(whole, cell) {
+					t.Errorf("%q is in neither:\n%s\n%s", cell, cut, whole)
+				}
+			}
+		}
+	})
 }

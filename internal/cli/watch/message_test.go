@@ -27,7 +27,7 @@ func TestWordsOfAPastThatTheLogDidNotSee(t *testing.T) {
 // terminal of whoever watches, nor look like an event of its own.
 func TestLinesOfEventsAreOneLine(t *testing.T) {
 	e := encode(t, 7, "web-1", event.GrantDeclined{Grant: "g1", Code: "busy", Detail: "x\n     8  00:00:00.000  server  \x1b[32mall is well\u202e"})
-	if got := Line(e, e.At, e.At); strings.ContainsAny(got, "\n\x1b\u202e") || !strings.Contains(got, "all is well") {
+	if got := Line(e, e.At); strings.ContainsAny(got, "\n\x1b\u202e") || !strings.Contains(got, "all is well") {
 		t.Errorf("shown as %q", got)
 	}
 }

@@ -234,7 +234,7 @@ func colorOf(status string) term.Color {
 
 // head is the first line: the rollout, where it stands, and the server's clock.
 func head(s term.Screen, r *Rollout) string {
-	line := s.Paint(term.Bold, r.Name) + "  " + s.Paint(colorOf(r.Status), r.Status)
+	line := s.Paint(term.Bold, r.Name) + "  " + s.Paint(colorOf(r.Status), operator.StatusWord(r.Status))
 	if r.Now != 0 && !r.Ended() {
 		line += "  " + s.Paint(term.Faint, prose.Stamp(r.Now, r.Now)+" UTC")
 	}

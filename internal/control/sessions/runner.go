@@ -60,10 +60,10 @@ var (
 		Retry: reconcile.RetryPolicy{Max: 5, Base: time.Second, Cap: time.Minute}}
 )
 
-// New makes the runner of a server. Nothing runs before Run.
-func New(srv Server, now func() time.Time, log *slog.Logger) (*Runner, error) {
+// New makes the runner of a server; options are further ones of its controller. Nothing runs before Run.
+func New(srv Server, now func() time.Time, log *slog.Logger, options ...reconcile.Option) (*Runner, error) {
 	r := &Runner{srv: srv, now: now, client: newClient(), used: map[digest.Digest]used{}}
-	r.loop = reconcile.New(logStore{r}, reconcile.WithNow(now), reconcile.WithLogger(log))
+	r.loop = reconcile.New(logStore{r}, append(options, reconcile.WithNow(now), reconcile.WithLogger(log))...)
 	for _, k := range []reconcile.Kind{
 		reconcile.Of(session.KindSession, parent[session.Spec]{session.Decide}, parents),
 		reconcile.Of(session.KindPart, parent[session.PartSpec]{session.DecidePart}, parents),

@@ -1,6 +1,7 @@
 package drift
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -220,11 +221,11 @@ type Unbin struct{ Kind, Name string }
 
 func (in Unbin) decide(s *State, by By, _ clock.Instant) ([]event.OfNodes, error) {
 	o, err := s.object(in.Kind, in.Name)
-	if err != nil {
-		return nil, err
-	}
-	if !o.binned() {
-		return nil, refuse(CodeConflict, "%s %s is not in the bin", in.Kind, in.Name)
+	if err != nil || !o.binned() {
+		if r := s.newest(func(r *Resolution) bool { return r.deletes(in.Kind, in.Name) }); r != nil {
+			return nil, refuse(CodeConflict, "%s %s is not in the bin: it was deleted by decision %s; steady drift undo %s takes that back", in.Kind, in.Name, r.Resolution, r.Resolution)
+		}
+		return nil, cmp.Or(err, refuse(CodeConflict, "%s %s is not in the bin", in.Kind, in.Name))
 	}
 	return []event.OfNodes{event.ConfigRestored{Object: event.Object{Kind: in.Kind, Name: in.Name}, Actor: by.Actor, Reason: by.Reason}}, nil
 }

@@ -156,6 +156,12 @@ func (s *State) pushedLeg(of event.SyncOf) (*Object, *nodeconfig.Leg, *Leg) {
 	return nil, nil, nil
 }
 
+// Retries reports whether pushes of a leg failed since the last that succeeded.
+func (s *State) Retries(of event.SyncOf) bool {
+	_, _, l := s.pushedLeg(of)
+	return l != nil && l.Attempts > 0
+}
+
 func (s *State) foldPush(at clock.Instant, ev event.Event) {
 	if of, is := ev.(interface{ Object() (kind, name string) }); is {
 		s.touchObject(s.Objects[Key(of.Object())])

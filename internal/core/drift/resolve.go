@@ -270,13 +270,33 @@ func (in Dismiss) decide(s *State, by By, _ clock.Instant) ([]event.OfNodes, err
 	return []event.OfNodes{event.AdoptionClosed{OnNode: event.OnNode{Node: in.Node}, Reason: cmp.Or(by.Reason, "each is decided about by itself"), Actor: by.Actor}}, nil
 }
 
+// newest is the newest decision like that which was not undone, or nil.
+func (s *State) newest(like func(*Resolution) bool) *Resolution {
+	for i := range slices.Backward(s.Resolutions) {
+		if r := &s.Resolutions[i]; !r.Undone && like(r) {
+			return r
+		}
+	}
+	return nil
+}
+
+// deletes reports whether the decision had an object be deleted.
+func (r *Resolution) deletes(kind, name string) bool {
+	of, _ := r.Object()
+	return (r.Action == ActionDeleteServer || r.Action == ActionDeleteNode) && of == kind && (r.Name == name || r.ID == name)
+}
+
 // Undo takes a decision back.
 type Undo struct{ Resolution string }
 
 func (in Undo) decide(s *State, by By, _ clock.Instant) ([]event.OfNodes, error) {
 	i := slices.IndexFunc(s.Resolutions, func(r Resolution) bool { return r.Resolution == in.Resolution })
 	if i < 0 {
-		return nil, refuse(CodeUnknown, "there is no decision %q, or it is too long ago", in.Resolution)
+		about := s.newest(func(r *Resolution) bool { return slices.Contains([]string{r.ID, r.Name, r.Episode}, in.Resolution) })
+		if about != nil {
+			return nil, refuse(CodeUnknown, "%q is what a decision was about, and not its name; the newest about it is %s: steady drift undo %s", in.Resolution, about.Resolution, about.Resolution)
+		}
+		return nil, refuse(CodeUnknown, "there is no decision %q, or it is too long ago; steady drift decisions lists them (resolution, in JSON)", in.Resolution)
 	}
 	was := s.Resolutions[i]
 	if was.Undone {

@@ -2,7 +2,8 @@ package fleet
 
 import (
 	"cmp"
-	"fmt"
+
+	"github.com/steadyfleet/steady/internal/core/prose"
 )
 
 // ComplianceDecl declares static controls. Mode is enforce by default; Channels
@@ -143,11 +144,11 @@ type ControlFailure struct {
 
 // Message says the failure in a sentence.
 func (f *ControlFailure) Message() string {
-	hosts := fmt.Sprintf("host %s", f.Hosts[0])
-	if n := len(f.Hosts) + f.More - 1; n > 0 {
-		hosts += fmt.Sprintf(" and %d more", n)
+	var first, more string
+	if len(f.Hosts) > 0 {
+		first, more = "host "+f.Hosts[0], prose.Any(len(f.Hosts)+f.More-1, "more")
 	}
-	return fmt.Sprintf("control %s (%s) fails on %s: %s", f.Control, f.Title, hosts, f.Detail)
+	return prose.Format("control %s[ (%s)] fails[ on %s][ and %s][: %s]", f.Control, f.Title, first, more, f.Detail)
 }
 
 // MaxFailedHosts bounds ControlFailure.Hosts.

@@ -161,7 +161,7 @@ func Decommission(s *State, name, reason, actor string, now clock.Instant) ([]ev
 		return nil, err
 	}
 	if h.IdentityStatus() == gate.Decommissioned {
-		return nil, verbErrorf("host %s is decommissioned already; remove it from fleet.yaml, build, sign and push", name)
+		return nil, verbErrorf("host %s is decommissioned already; if fleet.yaml still has it, remove it there, build, sign and push", name)
 	}
 	ev := event.HostDecommissioned{NotBefore: h.endsAt(now), SlotUntil: now, Reason: reason, Actor: actor}
 	if h.InFlight() {

@@ -40,7 +40,7 @@ func Verb(n int, one, many string) string {
 	return many
 }
 
-// Span is a length of time in its two largest units, such as 2h5m, 41s or 3d.
+// Span is a length of time in its two largest units, such as 2h5m, 41s or 3d; of 100 days and more in days.
 // What is shorter than a second, or negative, is 0s.
 func Span(d clock.Duration) string {
 	units := []struct {
@@ -52,7 +52,7 @@ func Span(d clock.Duration) string {
 			continue
 		}
 		s := fmt.Sprintf("%d%s", d/u.size, u.name)
-		if i+1 < len(units) {
+		if i+1 < len(units) && d < 100*clock.Day { // the hours of years tell nothing
 			if rest := d % u.size / units[i+1].size; rest > 0 {
 				s += fmt.Sprintf("%d%s", rest, units[i+1].name)
 			}

@@ -39,6 +39,8 @@ func TestTimesForPeople(t *testing.T) {
 		{now.Add(-125 * clock.Minute), "2h5m ago", "23:36:28", "2026-11-22 23:36 UTC"},
 		{now.Add(-25 * clock.Hour), "1d1h ago", "2026-11-22 00:41:28", "2026-11-22 00:41 UTC"},
 		{now.Add(5 * clock.Minute), "in 5m", "01:46:28", "2026-11-23 01:46 UTC"},
+		{now.Add(99*clock.Day + 23*clock.Hour), "in 99d23h", "2027-03-03 00:41:28", "2027-03-03 00:41 UTC"},
+		{now.Add(3649*clock.Day + 23*clock.Hour), "in 3649d", "2036-11-20 00:41:28", "2036-11-20 00:41 UTC"},
 	} {
 		if got := Ago(c.at, now); got != c.ago {
 			t.Errorf("%s is %q, expected %q", c.at, got, c.ago)
@@ -137,6 +139,23 @@ func TestLists(t *testing.T) {
 	} {
 		if got != want {
 			t.Errorf("%q, expected %q", got, want)
+		}
+	}
+}
+
+func TestFormatLeavesOutWhatIsEmpty(t *testing.T) {
+	for _, c := range []struct{ want, got string }{
+		{"moved", Format("moved[ by %s][: %s]", "", "")},
+		{"moved by ann", Format("moved[ by %s][: %s]", "ann", "")},
+		{"moved: 100 % full", Format("moved[ by %s][: %s]", "", "100 % full")},
+		{"a [b] %", Format("%s %%", "a [b]")},
+		{"drift d of flow f, 2 fields", Format("drift[ %s] of %s %s[, %s]", "d", "flow", "f", "2 fields")},
+		{"x: 1/2", Format("[%s: ]%d/%d", "x", 1, 2)},
+		{"1/2", Format("[%s: ]%d/%d", "", 1, 2)},
+		{"plain", Format("plain")},
+	} {
+		if c.got != c.want {
+			t.Errorf("%q, expected %q", c.got, c.want)
 		}
 	}
 }

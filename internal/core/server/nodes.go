@@ -38,6 +38,9 @@ type NodeTotals struct {
 	Statuses, Legs, Episodes map[string]int
 	// Oldest is since when the oldest episode of a kind is open.
 	Oldest map[string]clock.Instant
+	// Waiting is, by the status of its leg, when the oldest change was made that a node has not
+	// acknowledged.
+	Waiting map[string]clock.Instant
 }
 
 // InBin is what NodeTotals counts a leg as that is in the bin.
@@ -45,7 +48,7 @@ const InBin = "in-bin"
 
 // NodeTotals counts.
 func (s *State) NodeTotals() NodeTotals {
-	t := NodeTotals{Statuses: map[string]int{}, Legs: map[string]int{InBin: 0}, Episodes: map[string]int{}, Oldest: map[string]clock.Instant{}}
+	t := NodeTotals{Statuses: map[string]int{}, Legs: map[string]int{InBin: 0}, Episodes: map[string]int{}, Oldest: map[string]clock.Instant{}, Waiting: map[string]clock.Instant{}}
 	for _, status := range []drift.NodeStatus{drift.NodePaused, drift.NodeOffline, drift.NodeComparing, drift.NodeOnline, drift.NodeRetired, drift.NodeUnknown} {
 		t.Statuses[string(status)] = 0
 	}
@@ -70,6 +73,9 @@ func (s *State) NodeTotals() NodeTotals {
 				t.Legs[InBin]++
 			default:
 				t.Legs[string(l.Status)]++
+				if l.Status != drift.Pushed && (l.Acked == nil || l.Acked.Version < o.Version) {
+					t.Waiting[string(l.Status)] = clock.Earliest(t.Waiting[string(l.Status)], o.ChangedAt)
+				}
 			}
 		}
 	}

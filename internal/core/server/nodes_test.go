@@ -1,8 +1,10 @@
 package server
 
 import (
+	"maps"
 	"testing"
 
+	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/drift"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/testkit"
@@ -35,5 +37,23 @@ func TestSessionsOfBeforeTheStart(t *testing.T) {
 	totals := s.NodeTotals()
 	if totals.Statuses["offline"] != 2 || totals.Statuses["comparing"] != 1 {
 		t.Errorf("%+v", totals)
+	}
+}
+
+// TestChangesThatNodesLack: the oldest change that a node has not acknowledged is dated; one that is only sent
+// again because the device lost it is not.
+func TestChangesThatNodesLack(t *testing.T) {
+	s := NewState(nil)
+	s.Nodes.Objects = map[string]*drift.Object{
+		"flow/new":    {Kind: "flow", Name: "new", Version: 1, ChangedAt: 700, Legs: map[string]*drift.Leg{"flow": {Status: drift.Pending}}},
+		"flow/older":  {Kind: "flow", Name: "older", Version: 3, ChangedAt: 500, Legs: map[string]*drift.Leg{"flow": {Status: drift.Pending, Acked: &drift.Acked{Version: 2}}}},
+		"flow/again":  {Kind: "flow", Name: "again", Version: 2, ChangedAt: 100, Legs: map[string]*drift.Leg{"flow": {Status: drift.Pending, Acked: &drift.Acked{Version: 2}}}},
+		"flow/failed": {Kind: "flow", Name: "failed", Version: 1, ChangedAt: 600, Legs: map[string]*drift.Leg{"flow": {Status: drift.Failed}}},
+		"flow/there":  {Kind: "flow", Name: "there", Version: 1, ChangedAt: 50, Legs: map[string]*drift.Leg{"flow": {Status: drift.Pushed, Acked: &drift.Acked{Version: 1}}}},
+		"flow/binned": {Kind: "flow", Name: "binned", Version: 1, ChangedAt: 60, Legs: map[string]*drift.Leg{"flow": {Status: drift.Failed, BinnedUntil: 9000}}},
+	}
+	want := map[string]clock.Instant{string(drift.Pending): 500, string(drift.Failed): 600}
+	if got := s.NodeTotals().Waiting; !maps.Equal(got, want) {
+		t.Errorf("the oldest changes are of %v, expected %v", got, want)
 	}
 }

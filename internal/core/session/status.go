@@ -26,6 +26,9 @@ const (
 	Orphaned     State = "Orphaned" // something of it could not be cleaned up in time
 )
 
+// States lists them.
+var States = []State{Pending, Scheduled, Provisioning, Ready, Running, Degraded, Stopping, Retired, Failed, Orphaned}
+
 // Status is a session as people see it.
 type Status struct {
 	Name    string    `json:"name"`
@@ -238,6 +241,16 @@ func stateOf(row *engine.Row, slot *Timeslot, all progress, now time.Time) State
 		return Ready
 	}
 	return Running
+}
+
+// Turns is when time alone next makes the state of a session another one, or zero.
+func (t Timeslot) Turns(now time.Time) time.Time {
+	for _, at := range []time.Time{t.ProvisionAt, t.Start} {
+		if now.Before(at) {
+			return at
+		}
+	}
+	return time.Time{}
 }
 
 // Names lists the sessions among rows, in order.

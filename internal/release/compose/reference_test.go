@@ -4,10 +4,15 @@ import (
 	"cmp"
 	"fmt"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/core/replace"
+	"github.com/steadyfleet/steady/internal/router"
 	"github.com/steadyfleet/steady/internal/testkit"
 )
 
@@ -40,10 +45,53 @@ func TestReferenceOfAttributes(t *testing.T) {
 			}
 		}
 	}
+	b.WriteString("\n## x-steady: what Compose has no word for\n\nA duration is one such as 30s, 10m or 24h.\n\n| key | meaning |\n|---|---|\n")
+	steadyKeys(t, "x-steady.", reflect.TypeFor[topSteady](), &b)
+	steadyKeys(t, "services.*.x-steady.", reflect.TypeFor[serviceSteady](), &b)
 	if *rewrite {
 		testkit.Must(t, os.WriteFile(path, []byte(b.String()), 0o644))
 	}
 	if was, err := os.ReadFile(path); err != nil || string(was) != b.String() {
 		t.Errorf("%s is not what the code says (%v); run this test with -rewrite", path, err)
+	}
+}
+
+// steadyKeys writes a row for each key of an extension; one without a meaning is a fault.
+func steadyKeys(t *testing.T, at string, in reflect.Type, b *strings.Builder) {
+	t.Helper()
+	for i := range in.NumField() {
+		f := in.Field(i)
+		key, doc := at+f.Tag.Get("json"), f.Tag.Get("doc")
+		if doc == "" {
+			t.Errorf("%s has no meaning", key)
+		}
+		fmt.Fprintf(b, "| `%s` | %s |\n", key, doc)
+		below, of := key+".", f.Type
+		switch of.Kind() {
+		case reflect.Map:
+			below, of = key+".*.", of.Elem()
+		case reflect.Slice:
+			below, of = key+".[].", of.Elem()
+		case reflect.Pointer:
+			of = of.Elem()
+		}
+		if of.Kind() == reflect.Struct && of != reflect.TypeFor[fleet.DurationText]() {
+			steadyKeys(t, below, of, b)
+		}
+	}
+}
+
+// TestDefaultsOfTheExtension: the durations say what is taken where they are left out.
+func TestDefaultsOfTheExtension(t *testing.T) {
+	update := reflect.TypeFor[serviceSteady]().Field(2).Type
+	for _, d := range []struct {
+		in    reflect.Type
+		field string
+		want  clock.Duration
+	}{{update, "Monitor", replace.DefaultMonitor}, {update, "HealthWait", replace.DefaultHealthWait}, {reflect.TypeFor[routeDecl](), "HeaderWait", router.DefaultHeaderTimeout}} {
+		f, _ := d.in.FieldByName(d.field)
+		if !strings.HasSuffix(f.Tag.Get("doc"), "; default "+d.want.String()) {
+			t.Errorf("%s says %q, and left out it is %s", d.field, f.Tag.Get("doc"), d.want)
+		}
 	}
 }

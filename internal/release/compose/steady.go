@@ -17,52 +17,53 @@ import (
 // steadyKey is the extension for what Compose cannot express.
 const steadyKey = "x-steady"
 
+// The tags doc are what the reference says.
 type topSteady struct {
-	Routes    map[string]routeDecl    `json:"routes"`
-	Snapshots map[string]snapshotDecl `json:"snapshots"`
-	Images    map[string]imageDecl    `json:"images"`
+	Routes    map[string]routeDecl    `json:"routes" doc:"routes by name; each names its service"`
+	Snapshots map[string]snapshotDecl `json:"snapshots" doc:"snapshots by name; each names its service"`
+	Images    map[string]imageDecl    `json:"images" doc:"archives of images in the bundle, by name"`
 }
 
 type serviceSteady struct {
-	State      spec.RunState `json:"state"`
-	ReportOnly bool          `json:"report_only"`
+	State      spec.RunState `json:"state" doc:"running (default), stopped, or once: it runs to its end"`
+	ReportOnly bool          `json:"report_only" doc:"changes from outside are reported and left alone; default false"`
 	Update     struct {
-		Order      spec.Order         `json:"order"`
-		Monitor    fleet.DurationText `json:"monitor"`
-		HealthWait fleet.DurationText `json:"health_wait"`
-	} `json:"update"`
-	Route    *routeDecl        `json:"route"`
-	Routes   []routeDecl       `json:"routes"`
-	Snapshot *snapshotDecl     `json:"snapshot"`
-	Secrets  map[string]string `json:"secrets"` // variable to the name of a secret
+		Order      spec.Order         `json:"order" doc:"start-first or stop-first: whether the new container starts before the old one stops; default start-first, unless a fixed port, a writable volume or a missing health check forbids it"`
+		Monitor    fleet.DurationText `json:"monitor" doc:"how long a new container without a health check must run before the old one goes; default 5s"`
+		HealthWait fleet.DurationText `json:"health_wait" doc:"how long a health check may take to pass; default 2m"`
+	} `json:"update" doc:"how a container is replaced"`
+	Route    *routeDecl        `json:"route" doc:"what the router of the host sends to the service"`
+	Routes   []routeDecl       `json:"routes" doc:"several of them"`
+	Snapshot *snapshotDecl     `json:"snapshot" doc:"an image made of the container"`
+	Secrets  map[string]string `json:"secrets" doc:"environment from the host's own store: variable to the name of a secret"`
 	// FromSnapshot takes the place of image.
-	FromSnapshot string `json:"from_snapshot"`
+	FromSnapshot string `json:"from_snapshot" doc:"the name of a snapshot that the service runs from, instead of image and build"`
 }
 
 type routeDecl struct {
-	Host         string             `json:"host"`
-	Path         string             `json:"path"`
-	StripPath    bool               `json:"strip_path"`
-	Service      string             `json:"service"`
-	Port         int                `json:"port"`
-	TLS          string             `json:"tls"`
-	RedirectHTTP bool               `json:"redirect_http"`
-	MaxBody      types.UnitBytes    `json:"max_body"`
-	HeaderWait   fleet.DurationText `json:"header_wait"`
-	ForwardAuth  string             `json:"forward_auth"`
+	Host         string             `json:"host" doc:"name of the host that requests are for; default any"`
+	Path         string             `json:"path" doc:"how paths begin; default /"`
+	StripPath    bool               `json:"strip_path" doc:"the service gets the rest of the path alone; default false"`
+	Service      string             `json:"service" doc:"the service that answers; default the one that has the route"`
+	Port         int                `json:"port" doc:"that it listens on; default the only one that it exposes"`
+	TLS          string             `json:"tls" doc:"a certificate in the host's own store; default plain HTTP"`
+	RedirectHTTP bool               `json:"redirect_http" doc:"plain HTTP is sent to HTTPS; default false"`
+	MaxBody      types.UnitBytes    `json:"max_body" doc:"the largest request, such as 10m; default no limit"`
+	HeaderWait   fleet.DurationText `json:"header_wait" doc:"how long the service may take to begin its answer, at most 24h; default 1m"`
+	ForwardAuth  string             `json:"forward_auth" doc:"URL of the service that is asked about each request; default none"`
 }
 
 type snapshotDecl struct {
-	Service string   `json:"service"`
-	Ref     string   `json:"ref"`
-	Take    int64    `json:"take"`
-	Live    bool     `json:"live"`
-	Keep    []string `json:"keep"`
+	Service string   `json:"service" doc:"the service whose container is captured; default the one that has the snapshot"`
+	Ref     string   `json:"ref" doc:"the name of the image"`
+	Take    int64    `json:"take" doc:"a number that is raised to have the image taken again; default 0"`
+	Live    bool     `json:"live" doc:"the container is not paused meanwhile; default false"`
+	Keep    []string `json:"keep" doc:"environment names that are kept although they may hold secrets"`
 }
 
 type imageDecl struct {
-	Load string `json:"load"` // an archive of docker save, in the bundle folder
-	Ref  string `json:"ref"`
+	Load string `json:"load" doc:"an archive of docker save, in the folder of the bundle"`
+	Ref  string `json:"ref" doc:"the name of the image in it"`
 }
 
 // readSteady decodes the extension at the top, and gives services that run from

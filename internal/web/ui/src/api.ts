@@ -276,6 +276,7 @@ export interface Event {
   hostSeq?: number;
   incarnation?: number;
   message?: string;
+  received?: number;
   seq: number;
   subject?: Subject;
   term: number;

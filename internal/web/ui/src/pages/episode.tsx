@@ -1,5 +1,6 @@
 import { useState } from "preact/hooks";
 import type { EpisodeDetail, Field, Ignored, ResolveDrift } from "../api";
+import { counted } from "../parts/amount";
 import { Empty, Loaded, Section } from "../parts/layout";
 import { what } from "../parts/legs";
 import { type Column, Table } from "../parts/table";
@@ -125,7 +126,7 @@ function Preview({ e, action, open, kept }: { e: EpisodeDetail; action: Action; 
   const pushed = open.filter((f) => !kept.includes(f.field));
   return (
     <div role="status">
-      <p><b>Preview:</b> {pushed.length} of {open.length} fields that differ are pushed to {e.node}{kept.length > 0 && <>; {kept.join(", ")} stay as they are there, and the server has them so</>}.</p>
+      <p><b>Preview:</b> pushed to {e.node}: {pushed.length} of {counted(open.length, "field")} that differ{kept.length > 0 && <>; {kept.join(", ")} stay as they are there, and the server has them so</>}.</p>
       <Table label="What would be pushed" rows={pushed} id={(f) => f.field} columns={[
         { name: "Field", show: (f) => <code>{f.field}</code> },
         { name: "Now", show: (f) => side(f, f.actual) },

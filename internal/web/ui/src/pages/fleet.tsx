@@ -1,4 +1,5 @@
-import type { Attention, PageNodeRow, Rollout, Status as FleetStatus } from "../api";
+import type { Attention, PageNodeRow, Rollout, Status as FleetStatus, Step } from "../api";
+import { counted } from "../parts/amount";
 import { Cells } from "../parts/cells";
 import { Command, Empty, Loaded, Section } from "../parts/layout";
 import { Time } from "../parts/time";
@@ -49,8 +50,8 @@ function Needs({ status, rollouts, nodes, attention }: { status: FleetStatus; ro
     ...rollouts.filter((r) => !r.endedAt && r.status === "paused").map((r) => ({ text: r.blocked ?? `rollout ${r.name} is paused`, to: `/rollouts/${r.name}` })),
     ...(status.warnings ?? []).map((text) => ({ text, to: "/settings" })),
     ...never(status.hosts.neverEnrolled ?? []),
-    ...(status.hosts.failed > 0 ? [{ text: `${status.hosts.failed} hosts failed`, to: "/hosts?state=failed" }] : []),
-    ...(status.hosts.toEnrol > 0 ? [{ text: `${status.hosts.toEnrol} hosts do nothing until they enrol again`, to: "/hosts?sort=state" }] : []),
+    ...(status.hosts.failed > 0 ? [{ text: `${counted(status.hosts.failed, "host")} failed`, to: "/hosts?state=failed" }] : []),
+    ...(status.hosts.toEnrol > 0 ? [{ text: `${counted(status.hosts.toEnrol, "host")} to enrol again: nothing changes there until then`, to: "/hosts?sort=state" }] : []),
     ...ofNodes(nodes),
     ...ofSessions(attention),
   ];
@@ -70,7 +71,7 @@ function ofNodes(nodes?: PageNodeRow) {
   const more = (nodes?.total ?? 0) - few;
   return [
     ...(nodes?.items ?? []).flatMap((n) => (n.needs ?? []).map((text) => ({ text: `Node ${n.name}: ${text}`, to: `/nodes/${n.name}` }))),
-    ...(more > 0 ? [{ text: `${more} more nodes need somebody`, to: "/nodes?needs=true" }] : []),
+    ...(more > 0 ? [{ text: `${counted(more, "more node")} with something to decide`, to: "/nodes?needs=true" }] : []),
   ];
 }
 

@@ -1,5 +1,6 @@
 import { useState } from "preact/hooks";
 import type { Adoption, NodeDetail, NodeObject, NodeRow, Outcome } from "../api";
+import { counted } from "../parts/amount";
 import { Events } from "../parts/events";
 import { Choice, Part, paged } from "../parts/filters";
 import { Command, Empty, Loaded, Section } from "../parts/layout";
@@ -95,7 +96,7 @@ function Standing({ n }: { n: NodeDetail }) {
       <dl class="facts">
         <dt>Driver</dt><dd>{n.driver ? `${n.driver}, ${n.version}` : "not known yet"}</dd>
         <dt>Kinds</dt><dd>{(n.collections ?? []).map((c) => c.kind).join(", ") || "not known yet"}</dd>
-        <dt>Compared</dt><dd><Time at={n.comparedAt} />{n.comparedAt ? `, ${n.reported} objects on it` : ""}</dd>
+        <dt>Compared</dt><dd><Time at={n.comparedAt} />{n.comparedAt ? `, ${counted(n.reported, "object")} on it` : ""}</dd>
         <dt>Registered</dt><dd><Time at={n.registeredAt} /></dd>
         {n.instance && <><dt>Instance</dt><dd>{n.instance}</dd></>}
         {n.machine && <><dt>Machine</dt><dd>{n.machine}</dd></>}
@@ -143,7 +144,7 @@ function Adopt({ node, adoption, done }: { node: string; adoption: Adoption; don
     { name: "As it is on the node", show: (o) => <code>{JSON.stringify(o.config).slice(0, 300)}</code> },
   ];
   return (
-    <Section title={`${all.length} objects to adopt`}>
+    <Section title={`${counted(all.length, "object")} to adopt`}>
       <p>The node has them, and the server does not know them; found <Time at={adoption.since} />. Ingesting changes nothing on the node, and can be undone. It can wait: until somebody decides they stay as they are.</p>
       <div class="verbs">
         <Verb operation="adopt-objects" label="Ingest all" parts={{ node }} what={`The server has all ${all.length} as the node has them.`} send={(g) => adopt([], g.reason)} line={(g) => `steady node adopt ${node}${because(g)}`} />

@@ -1,4 +1,5 @@
 import type { Item, Source, Token } from "../api";
+import { bytes, counted } from "../parts/amount";
 import { Chain } from "../parts/chain";
 import { Command, Empty, Loaded, Section } from "../parts/layout";
 import { type Column, Table } from "../parts/table";
@@ -43,7 +44,7 @@ export function SettingsPage() {
       </Loaded>
       <Section title="People and their tokens">{may("list-tokens") ? <Tokens /> : <Empty>You are {me.value!.name}, with the role {me.value!.role}. An admin sees everybody's tokens here.</Empty>}</Section>
       <Section title="Keys">
-        <p>Keys of the fleet are never on the server, nor in a browser. Where they are: <Command line="steady keys status" /></p>
+        <p>Keys of the fleet are never on the server, nor in a browser. Where they are: <Command line="steady keys show" /></p>
       </Section>
     </>
   );
@@ -73,8 +74,8 @@ function SafeMode({ on }: { on: boolean }) {
   const waits = useAnswer("safe-mode").value;
   return (
    <>
-    {(waits?.owed ?? []).length > 0 && <p>{waits!.owed!.length} hosts owe the server events that its log lacks: {waits!.owed!.slice(0, 10).map((o) => <a key={o.host} href={`/hosts/${o.host}`}>{o.host} </a>)}</p>}
-    {(waits?.unheard ?? []).length > 0 && <p>{waits!.unheard!.length} hosts were not heard of since the restore; they are waited for until <Time at={waits!.unheardUntil} />.</p>}
+    {(waits?.owed ?? []).length > 0 && <p>The server's log lacks events of {counted(waits!.owed!.length, "host")}: {waits!.owed!.slice(0, 10).map((o) => <a key={o.host} href={`/hosts/${o.host}`}>{o.host} </a>)}</p>}
+    {(waits?.unheard ?? []).length > 0 && <p>Since the restore {counted(waits!.unheard!.length, "host")} did not report; the server waits until <Time at={waits!.unheardUntil} />.</p>}
     <div class="verbs">
       {on && <Verb operation="end-safe-mode" label="End safe mode" danger what="The server grants again without the events that hosts owe it." line={(g) => `steady safe-mode end${because(g)}`} />}
       <Verb operation="reconcile" label="Reconcile" noReason what="Every rollout and host is evaluated now instead of at the next tick." line={() => "steady reconcile"} />
@@ -84,7 +85,7 @@ function SafeMode({ on }: { on: boolean }) {
 }
 
 // amount is a number of things, or of bytes where it is that large.
-const amount = (n: number) => (n < 2 ** 24 ? String(n) : `${(n / 2 ** 30).toFixed(1)} GiB`);
+const amount = (n: number) => (n < 2 ** 24 ? String(n) : bytes(n));
 
 const ends: Column<Item>[] = [
   { name: "What", show: (i) => <>{i.kind} {i.name}</> },

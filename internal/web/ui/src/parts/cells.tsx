@@ -2,6 +2,7 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Group, StateCount } from "../api";
 import { go } from "../router";
 import { type Tone, toneOf } from "../words";
+import { counted } from "./amount";
 
 // Drawn is the fleet as it is drawn: a letter of cells for each name.
 export interface Drawn {
@@ -40,7 +41,7 @@ export function Cells({ fleet }: { fleet: Drawn }) {
   const said = fleet.legend.filter((l) => l.count > 0).map((l) => `${l.count} ${l.state}`).join(", ");
   return (
     <div class="cells">
-      <canvas ref={canvas} tabIndex={0} role="application" aria-roledescription="map of hosts" aria-label={`${fleet.names.length} hosts: ${said}. Arrow keys move, Enter opens a host.`}
+      <canvas ref={canvas} tabIndex={0} role="application" aria-roledescription="map of hosts" aria-label={`${counted(fleet.names.length, "host")}: ${said}. Arrow keys move, Enter opens a host.`}
         onKeyDown={key} onMouseMove={(e) => setAt(under(e))} onMouseLeave={() => setAt(-1)} onClick={(e) => under(e) >= 0 && go(`/hosts/${fleet.names[under(e)]}`)} />
       <p class="cell" aria-live="polite">{at >= 0 && fleet.names[at] ? <>{fleet.names[at]}: {stateOf(at)}</> : <span class="dim">Point at a cell, or use the arrow keys.</span>}</p>
     </div>

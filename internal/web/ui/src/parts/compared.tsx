@@ -1,6 +1,7 @@
 import type { ComponentChildren } from "preact";
 import { replay } from "../stream";
 import { Status } from "../words";
+import { counted } from "./amount";
 import { Empty } from "./layout";
 import { Table } from "./table";
 import { absolute } from "./time";
@@ -60,17 +61,17 @@ export function Compared({ found: f, record }: { found: Found; record: number })
         ]} />
       )}
       <p class="dim">
-        {rows.length - other.length} rollouts are the same on both sides{other.length > few ? `, and ${other.length - few} more differ` : ""}.
+        The same on both sides: {counted(rows.length - other.length, "rollout")}{other.length > few ? `, and ${other.length - few} more differ` : ""}.
         The log, up to record {record}, ends at {absolute(f.recordedAt)}; {f.rest ? "this comes to rest at" : "this is not at rest a day later, at"} {absolute(f.endedAt)}.
       </p>
       {hosts.length > 0 && (
         <details>
-          <summary>{hosts.length} hosts end otherwise</summary>
+          <summary>With another end: {counted(hosts.length, "host")}</summary>
           <ul>{hosts.slice(0, 10 * few).map((d) => <li key={d.what}><b>{d.what.slice(5)}</b>: {d.before || "nothing"}; otherwise {d.after || "nothing"}</li>)}</ul>
         </details>
       )}
       <details>
-        <summary>{f.followed} hosts follow what is recorded of them, {f.modelled.length} are modelled</summary>
+        <summary>As recorded: {counted(f.followed, "host")}; modelled: {f.modelled.length}</summary>
         <ul>
           {f.modelled.slice(0, 10 * few).map((m) => <li key={m.host}><b>{m.host}</b> from {absolute(m.at)}: {m.why}</li>)}
           {f.unfit > 0 && <li>{f.unfit} recorded events did not apply, for example {f.unfitExample}</li>}

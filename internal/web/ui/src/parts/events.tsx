@@ -15,7 +15,7 @@ export function Record({ e }: { e: Event }) {
       <button type="button" aria-expanded={open} onClick={() => setOpen(!open)}><span class="mono">{e.seq}</span> {e.type}</button>
       <span>{about}</span>
       <span>{e.message}</span>
-      <Time at={e.at} />
+      <Time at={e.received ?? e.at} />
       {open && <Links e={e} />}
       {open && <pre tabIndex={0}>{JSON.stringify(e.body, null, 2)}</pre>}
     </li>

@@ -1,5 +1,6 @@
 import type { ComponentChildren } from "preact";
 import { useAnswer } from "../stream";
+import { counted } from "./amount";
 import { span } from "./time";
 import { Bar, Gauge, Loaded } from "./layout";
 
@@ -50,18 +51,18 @@ export function Forecast({ report }: { report: Report }) {
   return (
     <>
       <p>
-        {report.finished} of {report.runs} runs came to an end{report.finished > 0 && <>: after {span(report.finish.median)} in the middle, {span(report.finish.p95)} in the slowest twentieth</>}.
-        {" "}At most {report.peakInFlight} of {report.hosts} hosts changed at a time.
+        {report.finished} of {counted(report.runs, "run")} came to an end{report.finished > 0 && <>: after {span(report.finish.median)} in the middle, {span(report.finish.p95)} in the slowest twentieth</>}.
+        {" "}At most {report.peakInFlight} of {counted(report.hosts, "host")} changed at a time.
       </p>
       {report.rollouts.map((r) => (
         <div key={r.name} class="forecast">
-          <h3>{r.name}: {r.hosts} hosts</h3>
+          <h3>{r.name}: {counted(r.hosts, "host")}</h3>
           <Bar label={`Ends of ${r.name}`} parts={[
             { word: "converged", tone: "good", count: r.converged }, { word: "reverted", tone: "warn", count: r.reverted }, { word: "halted", tone: "bad", count: r.halted },
             { word: "blocked", tone: "wait", count: r.blocked }, { word: "never opened", tone: "away", count: r.unopened }]} />
           <p class="dim">
-            Of {report.runs} runs {r.converged} converged, {r.reverted} reverted, {r.halted} halted, {r.blocked} were blocked, {r.unopened} never opened.
-            {r.affected.runs > 0 && <> Where it did not converge it touched {r.affected.median} hosts in the middle, {r.affected.worst} at worst.</>}
+            Of {counted(report.runs, "run")} {r.converged} converged, {r.reverted} reverted, {r.halted} halted, {r.blocked} were blocked, {r.unopened} never opened.
+            {r.affected.runs > 0 && <> Where it did not converge it touched {counted(r.affected.median, "host")} in the middle, {r.affected.worst} at worst.</>}
             {r.reason && <> {r.reason}</>}
           </p>
           <ol class="bands">
@@ -72,14 +73,14 @@ export function Forecast({ report }: { report: Report }) {
                   <span class="median" style={{ left: `${(100 * w.opens.median) / end}%`, width: `${Math.max(0.5, (100 * (w.promoted.median - w.opens.median)) / end)}%` }} />
                   <span class="p95" style={{ left: `${(100 * w.promoted.median) / end}%`, width: `${Math.max(0, (100 * (w.promoted.p95 - w.promoted.median)) / end)}%` }} />
                 </span>
-                <span class="dim">{w.hosts} hosts, {w.reached < report.runs ? `reached in ${w.reached} of ${report.runs}, ` : ""}promoted after {span(w.promoted.median)}, 95 % by {span(w.promoted.p95)}</span>
+                <span class="dim">{counted(w.hosts, "host")}, {w.reached < report.runs ? `reached in ${w.reached} of ${report.runs}, ` : ""}promoted after {span(w.promoted.median)}, 95 % by {span(w.promoted.p95)}</span>
               </li>
             ))}
           </ol>
           {(r.obstacles ?? []).length > 0 && (
             <>
               <p>What held it for good:</p>
-              <ul>{r.obstacles!.map((o, i) => <li key={i}>{o.host ?? o.wave ?? ""} {o.block?.message ?? ""} <span class="dim">({o.runs} of {report.runs} runs)</span></li>)}</ul>
+              <ul>{r.obstacles!.map((o, i) => <li key={i}>{o.host ?? o.wave ?? ""} {o.block?.message ?? ""} <span class="dim">({o.runs} of {counted(report.runs, "run")})</span></li>)}</ul>
             </>
           )}
         </div>

@@ -1,5 +1,6 @@
 import type { EpisodeRow, LegRow, Outcome, Wait } from "../api";
 import { Status } from "../words";
+import { counted } from "./amount";
 import { Command, Empty } from "./layout";
 import { type Column, Table } from "./table";
 import { Time } from "./time";
@@ -59,7 +60,7 @@ export const episodeColumns: Column<EpisodeRow>[] = [
   { name: "Object", show: (e) => (e.name ? <a href={`/config/${e.kind}/${e.name}`}>{what(e)}</a> : what(e)) },
   { name: "Node", show: (e) => <a href={`/nodes/${e.node}`}>{e.node}</a> },
   { name: "Since", show: (e) => <Time at={e.openedAt} />, narrow: true },
-  { name: "Next", show: (e) => (e.decided ? "decided, under way" : e.fields > 0 ? `${e.fields} fields differ` : ""), narrow: true },
+  { name: "Next", show: (e) => (e.decided ? "decided, under way" : e.fields > 0 ? `${counted(e.fields, "field")} to decide` : ""), narrow: true },
 ];
 
 // Episodes lists episodes of drift.

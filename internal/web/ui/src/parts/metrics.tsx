@@ -1,5 +1,6 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { useAnswer } from "../stream";
+import { bytes } from "./amount";
 import { Empty, Loaded } from "./layout";
 import type { Plotted, draw } from "./plot";
 import { Time, span } from "./time";
@@ -31,8 +32,8 @@ export function Metrics({ host }: { host: string }) {
               <dt>Measured</dt><dd><Time at={v.at} /></dd>
               <dt>Agent</dt><dd>{v.agentVersion} {v.uptime ? <>up {span(v.uptime * 1000)}</> : null}</dd>
               {s?.host?.cpuPermille !== undefined && <><dt>Processor</dt><dd>{(s.host.cpuPermille / 10).toFixed(1)} % of {s.host.cpuCount ?? "?"} CPUs</dd></>}
-              {s?.host?.memTotalBytes && <><dt>Memory</dt><dd>{gib(s.host.memTotalBytes - (s.host.memAvailableBytes ?? 0))} of {gib(s.host.memTotalBytes)}</dd></>}
-              {(s?.gpus ?? []).map((g, i) => <><dt key={`t${i}`}>GPU {i}</dt><dd key={i}>{g.name} {g.utilPermille !== undefined ? `${g.utilPermille / 10} %` : ""} {g.memTotalBytes ? `${gib(g.memUsedBytes ?? 0)} of ${gib(g.memTotalBytes)}` : ""} {g.temperatureC !== undefined ? `${g.temperatureC} °C` : ""}</dd></>)}
+              {s?.host?.memTotalBytes && <><dt>Memory</dt><dd>{bytes(s.host.memTotalBytes - (s.host.memAvailableBytes ?? 0))} of {bytes(s.host.memTotalBytes)}</dd></>}
+              {(s?.gpus ?? []).map((g, i) => <><dt key={`t${i}`}>GPU {i}</dt><dd key={i}>{g.name} {g.utilPermille !== undefined ? `${g.utilPermille / 10} %` : ""} {g.memTotalBytes ? `${bytes(g.memUsedBytes ?? 0)} of ${bytes(g.memTotalBytes)}` : ""} {g.temperatureC !== undefined ? `${g.temperatureC} °C` : ""}</dd></>)}
             </dl>
             {hour.length > 1 && <Plot {...drawn} />}
           </>
@@ -53,7 +54,7 @@ export function WorkspaceMetrics({ host, name }: { host: string; name: string })
           <dl class="facts">
             <dt>Measured</dt><dd><Time at={v.at} /></dd>
             <dt>Processor</dt><dd>{w.cpuPermille === undefined ? "unknown" : `${(w.cpuPermille / 10).toFixed(1)} % of one CPU`}</dd>
-            <dt>Memory</dt><dd>{w.memBytes === undefined ? "unknown" : `${(w.memBytes / 2 ** 20).toFixed(1)} MiB`}{w.memLimitBytes ? ` of ${gib(w.memLimitBytes)}` : ""}</dd>
+            <dt>Memory</dt><dd>{w.memBytes === undefined ? "unknown" : bytes(w.memBytes)}{w.memLimitBytes ? ` of ${bytes(w.memLimitBytes)}` : ""}</dd>
             <dt>Processes</dt><dd>{w.pids ?? "unknown"}</dd>
           </dl>
         );
@@ -61,8 +62,6 @@ export function WorkspaceMetrics({ host, name }: { host: string; name: string })
     </Loaded>
   );
 }
-
-const gib = (bytes: number) => `${(bytes / 2 ** 30).toFixed(1)} GiB`;
 
 // Plot draws series with a library that no other page needs, and that is fetched for the first one.
 function Plot(p: Plotted) {

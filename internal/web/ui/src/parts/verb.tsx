@@ -84,7 +84,7 @@ export function Verb(v: VerbOf) {
       <button type="button" class={v.danger ? "danger" : ""} onClick={open} data-verb={v.operation}>{v.label}</button>
       <dialog ref={dialog} aria-labelledby={key} class="verb">
         <form onSubmit={submit}>
-          <h2 id={key}>{v.label} {Object.values(v.parts ?? {}).join(" ")}</h2>
+          <h2 id={key}>{v.label} {Object.entries(v.parts ?? {}).filter(([part]) => part !== "verb").map(([, value]) => value).join(" ")}</h2>
           {v.what && <p>{v.what}</p>}
           {(v.fields ?? []).filter((f) => !f.after || f.after.test(error) || given[f.name]).map((f) => (
             <label key={f.name} class={f.type === "checkbox" ? "check" : ""}>

@@ -1,0 +1,163 @@
+package control
+
+import (
+	"cmp"
+	"maps"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/server"
+	"github.com/steadyfleet/steady/internal/core/session"
+	"github.com/steadyfleet/steady/reconcile"
+	"github.com/steadyfleet/steady/reconcile/engine"
+)
+
+// sessionCounts counts the sessions by state. It describes those again that something was recorded
+// of, or whose timeslot reached its next instant: all of them at every change would keep the reducer.
+type sessionCounts struct {
+	of     *engine.Table // what was counted; another one is counted anew
+	states map[string]counted
+	next   time.Time // when time alone next changes a state
+}
+
+type counted struct {
+	state session.State
+	next  time.Time
+}
+
+// touched are the sessions that entries are about.
+func touched(entries []event.Entry) (names []string) {
+	for i := range entries {
+		if s := entries[i].Subject; s.Kind == event.KindSession {
+			names = append(names, s.Name)
+		}
+	}
+	return names
+}
+
+// note describes sessions again, and says whether that may have changed a count.
+func (n *sessionCounts) note(s *server.State, names []string, now time.Time) bool {
+	if n.of != s.Rows {
+		n.of, n.states = s.Rows, map[string]counted{}
+		names = session.Names(s.Rows.List(engine.Filter{Kind: session.KindSession}))
+	}
+	if !n.next.IsZero() && !now.Before(n.next) {
+		for name, c := range n.states { // order-free: each is described by itself
+			if !c.next.IsZero() && !now.Before(c.next) {
+				names = append(names, name)
+			}
+		}
+	}
+	for _, name := range names {
+		st, err := session.Describe(s.Rows, name, now)
+		if err != nil { // it was purged
+			delete(n.states, name)
+			continue
+		}
+		n.states[name] = counted{st.State, st.Timeslot.Turns(now)}
+	}
+	if len(names) == 0 {
+		return false
+	}
+	n.next = time.Time{}
+	for c := range maps.Values(n.states) { // order-free: it finds the first
+		if !c.next.IsZero() && (n.next.IsZero() || c.next.Before(n.next)) {
+			n.next = c.next
+		}
+	}
+	return true
+}
+
+func (n *sessionCounts) totals() map[string]int {
+	out := map[string]int{}
+	for _, state := range session.States {
+		out[string(state)] = 0
+	}
+	for c := range maps.Values(n.states) { // order-free: it only counts
+		out[string(c.state)]++
+	}
+	return out
+}
+
+// loopMetrics counts what the controller of sessions does.
+type loopMetrics struct {
+	turns            *prometheus.CounterVec
+	acts, moves      *prometheus.CounterVec
+	took             *prometheus.HistogramVec
+	waiting, running prometheus.Gauge
+	failures         prometheus.Counter
+}
+
+var _ reconcile.Metrics = (*loopMetrics)(nil)
+
+func newLoopMetrics(reg prometheus.Registerer) *loopMetrics {
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "steady", Subsystem: "session", Name: name, Help: help}, labels)
+	}
+	gauge := func(name, help string) prometheus.Gauge {
+		return prometheus.NewGauge(prometheus.GaugeOpts{Namespace: "steady", Subsystem: "session", Name: name, Help: help})
+	}
+	m := &loopMetrics{
+		turns: counter("turns_total", "Turns of the loop that brings sessions about, by kind and what was decided.", "kind", "decision"),
+		acts:  counter("acts_total", "Acts of that loop, by kind, action and whether it did what it was to.", "kind", "action", "outcome"),
+		moves: counter("moves_total", "Sessions, parts, pods and phases that moved, by the phase of their row that they came to.", "kind", "to"),
+		took: prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: "steady", Subsystem: "session", Name: "act_seconds", Help: "Time of one act.",
+			Buckets: prometheus.ExponentialBuckets(0.001, 4, 9)}, []string{"kind"}),
+		waiting:  gauge("turns_waiting", "Turns that wait, when the last one began."),
+		running:  gauge("turns_running", "Turns that ran, when the last one began."),
+		failures: prometheus.NewCounter(prometheus.CounterOpts{Namespace: "steady", Subsystem: "session", Name: "store_failures_total", Help: "Turns that could not be recorded, and are tried again."}),
+	}
+	for _, kind := range []string{session.KindSession, session.KindPart, session.KindPod, session.KindPhase} {
+		m.turns.WithLabelValues(kind, noDecision)
+		m.took.WithLabelValues(kind)
+		for _, to := range []engine.Phase{engine.Converged, engine.Failed, engine.Orphaned} {
+			m.moves.WithLabelValues(kind, string(to))
+		}
+	}
+	for _, outcome := range []string{actDone, actFailed} {
+		m.acts.WithLabelValues(session.KindPod, session.SetWorkloads{}.ActionName(), outcome)
+		m.acts.WithLabelValues(session.KindPod, session.RemoveWorkloads{}.ActionName(), outcome)
+		m.acts.WithLabelValues(session.KindPhase, session.MakeCall{}.ActionName(), outcome)
+		m.acts.WithLabelValues(session.KindPhase, session.RunCommand{}.ActionName(), outcome)
+	}
+	reg.MustRegister(m.turns, m.acts, m.moves, m.took, m.waiting, m.running, m.failures)
+	return m
+}
+
+// Values of labels.
+const (
+	noDecision = "nothing"
+	actDone    = "done"
+	actFailed  = "failed"
+)
+
+// Turn implements reconcile.Metrics.
+func (m *loopMetrics) Turn(kind, decision string, _ time.Duration) {
+	m.turns.WithLabelValues(kind, cmp.Or(decision, noDecision)).Inc()
+}
+
+// Act implements reconcile.Metrics.
+func (m *loopMetrics) Act(kind, action string, took time.Duration, err error) {
+	outcome := actDone
+	if err != nil {
+		outcome = actFailed
+	}
+	m.acts.WithLabelValues(kind, action, outcome).Inc()
+	m.took.WithLabelValues(kind).Observe(took.Seconds())
+}
+
+// Move implements reconcile.Metrics.
+func (m *loopMetrics) Move(kind string, _, to engine.Phase) {
+	m.moves.WithLabelValues(kind, string(to)).Inc()
+}
+
+// Queue implements reconcile.Metrics.
+func (m *loopMetrics) Queue(waiting, running int) {
+	m.waiting.Set(float64(waiting))
+	m.running.Set(float64(running))
+}
+
+// StoreFailed implements reconcile.Metrics.
+func (m *loopMetrics) StoreFailed(error) { m.failures.Inc() }
