@@ -95,6 +95,9 @@ func (s *State) hostReason(h *Host, state HostState) string {
 	case HostState(gate.Silent):
 		return "no contact while it acts on a claim"
 	case HostState(gate.Offline):
+		if h.LastSeen == 0 {
+			return "no contact since it enrolled"
+		}
 		return "no contact since " + prose.Date(h.LastSeen)
 	case StateDegraded:
 		return h.Degraded.Summary()
@@ -164,7 +167,7 @@ func (s *State) HostItem(name string) *status.Item {
 	state, since := s.HostState(name, true)
 	switch h := s.Hosts[name]; state {
 	case HostState(gate.Offline):
-		item.From = since.Add(AwayFor)
+		item.From = cmp.Or(since, s.Hosts[name].IssuedAt).Add(AwayFor)
 	case StateBehind:
 		b := s.Behind(h)
 		switch b.Code {

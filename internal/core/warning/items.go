@@ -26,7 +26,11 @@ const (
 // Summary is how a source of releases is: the zero Source is well.
 func (x Source) Summary() status.Summary {
 	trouble := func(word string, t *SourceTrouble) status.Summary {
-		return status.Summary{Word: word, Level: status.Critical, Reason: t.Cause + ": " + prose.Reason(t.Detail), Since: t.At, Who: status.Releaser, Next: []status.Remedy{status.Do(status.SourceShow)}}
+		reason := prose.Reason(t.Detail)
+		if t.Cause != word {
+			reason = prose.Clauses(t.Cause, reason)
+		}
+		return status.Summary{Word: word, Level: status.Critical, Reason: reason, Since: t.At, Who: status.Releaser, Next: []status.Remedy{status.Do(status.SourceShow)}}
 	}
 	switch {
 	case x.Verify != nil:
