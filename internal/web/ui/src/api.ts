@@ -1,9 +1,17 @@
 // Made from the description of the operator API (OpenAPI); go test ./internal/api -run TestTypesOfTheUI -rewrite makes it again.
 
-export interface Acknowledge {
-  id: string;
-  kind: "session" | "part" | "pod" | "phase";
+export interface Ack {
+  at: number;
+  by: string;
   note: string;
+  until?: number;
+}
+
+export interface Acknowledge {
+  kind: string;
+  name: string;
+  note: string;
+  until?: number;
 }
 
 export interface Adopt {
@@ -38,13 +46,12 @@ export interface Answer {
   waveBlocks?: Block[] | null;
 }
 
-export interface Attention {
-  id: string;
-  kind: string;
+export interface Behind {
+  code: string;
   reason: string;
-  session: string;
-  since: string;
-  state: string;
+  rollout: string;
+  since: number;
+  target: string;
 }
 
 export interface Bin {
@@ -58,7 +65,7 @@ export interface Block {
   detail?: string;
   earliest: number;
   message: string;
-  remedies?: Remedy[] | null;
+  remedies?: GateRemedy[] | null;
   waitsFor: string;
 }
 
@@ -111,6 +118,7 @@ export interface ChannelState {
   queued?: string;
   rollout?: string;
   status?: string;
+  summary: Summary;
 }
 
 export interface Conversion {
@@ -222,6 +230,7 @@ export interface EpisodeDetail {
   objectId: string;
   openedAt: number;
   role?: string;
+  summary: Summary;
   table: Field[] | null;
 }
 
@@ -239,6 +248,7 @@ export interface EpisodeRow {
   objectId: string;
   openedAt: number;
   role?: string;
+  summary: Summary;
 }
 
 export interface ErrorDetail {
@@ -354,6 +364,13 @@ export interface Gate {
   state: string;
 }
 
+export interface GateRemedy {
+  args?: string[] | null;
+  command: string;
+  operation?: string;
+  wave?: string;
+}
+
 export interface Group {
   channel: string;
   count: number;
@@ -364,6 +381,7 @@ export interface Group {
 export interface Host {
   accepted?: number;
   agentVersion?: string;
+  behind?: Behind;
   channel?: string;
   current?: string;
   degraded?: Degradation;
@@ -387,11 +405,13 @@ export interface Host {
   server?: string;
   since?: number;
   state: string;
+  summary: Summary;
   tags?: string[] | null;
   target?: string;
 }
 
 export interface HostCounts {
+  behind: Record<string, number>;
   enrolled: number;
   failed: number;
   inFlight: number;
@@ -407,6 +427,7 @@ export interface HostCounts {
 export interface HostDetail {
   accepted?: number;
   agentVersion?: string;
+  behind?: Behind;
   certExpires?: number;
   certSerial?: string;
   channel?: string;
@@ -436,6 +457,7 @@ export interface HostDetail {
   server?: string;
   since?: number;
   state: string;
+  summary: Summary;
   tags?: string[] | null;
   target?: string;
   why: Answer;
@@ -522,6 +544,24 @@ export interface Ignored {
   until?: number;
 }
 
+export interface Inbox {
+  items: InboxItem[] | null;
+  needed: number;
+}
+
+export interface InboxItem {
+  ack?: Ack;
+  cause?: string;
+  kind: string;
+  level: string;
+  name: string;
+  next?: Remedy[] | null;
+  reason?: string;
+  since?: number;
+  who?: string;
+  word: string;
+}
+
 export interface Inconsistency {
   field: string;
   values: Record<string, string>;
@@ -580,6 +620,7 @@ export interface LegPreview {
 export interface LegRow {
   attempts?: number;
   code?: string;
+  decided?: boolean;
   detail?: string;
   drift?: string;
   effect?: string;
@@ -594,6 +635,7 @@ export interface LegRow {
   removed?: boolean;
   role: string;
   status: string;
+  summary: Summary;
   version?: number;
   wait?: Wait;
 }
@@ -755,6 +797,7 @@ export interface NodeDetail {
   session: number;
   since?: number;
   status: string;
+  summary: Summary;
   toAdopt: number;
   version?: string;
   why?: string;
@@ -778,6 +821,7 @@ export interface NodeRow {
   problem?: string;
   since?: number;
   status: string;
+  summary: Summary;
   toAdopt: number;
   version?: string;
   why?: string;
@@ -799,6 +843,7 @@ export interface ObjectDetail {
   name: string;
   removed?: boolean;
   status: string;
+  summary: Summary;
   version: number;
 }
 
@@ -823,6 +868,7 @@ export interface ObjectRow {
   name: string;
   removed?: boolean;
   status: string;
+  summary: Summary;
   version: number;
 }
 
@@ -1046,6 +1092,7 @@ export interface Reference {
   phases: Meaning[] | null;
   policyFields: string[] | null;
   presences: Meaning[] | null;
+  remedies: RemedyWords[] | null;
   resources: Meaning[] | null;
   rollouts: Meaning[] | null;
   sessions: Meaning[] | null;
@@ -1062,9 +1109,13 @@ export interface ReleaseInfo {
 
 export interface Remedy {
   args?: string[] | null;
+  verb: string;
+}
+
+export interface RemedyWords {
   command: string;
   operation?: string;
-  wave?: string;
+  verb: string;
 }
 
 export interface Removal {
@@ -1196,6 +1247,7 @@ export interface Rollout {
   ref: string;
   status: string;
   step?: Step;
+  summary: Summary;
 }
 
 export interface RolloutDetail {
@@ -1216,6 +1268,7 @@ export interface RolloutDetail {
   ref: string;
   status: string;
   step?: Step;
+  summary: Summary;
   waveBlocks?: Block[] | null;
   waves: Wave[] | null;
 }
@@ -1290,6 +1343,7 @@ export interface Session {
   parts: SessionPartStatus[] | null;
   reason?: string;
   state: string;
+  summary: Summary;
   timeslot: SessionTimeslot;
 }
 
@@ -1330,6 +1384,7 @@ export interface SessionJobStatus {
   reason?: string;
   result?: unknown;
   state: string;
+  summary: Summary;
 }
 
 export interface SessionParameter {
@@ -1361,6 +1416,7 @@ export interface SessionPartStatus {
   pods?: SessionPodStatus[] | null;
   reason?: string;
   stopped?: boolean;
+  summary: Summary;
 }
 
 export interface SessionPhase {
@@ -1391,6 +1447,7 @@ export interface SessionPodStatus {
   name: string;
   phase: string;
   reason?: string;
+  summary: Summary;
   urls?: string[] | null;
   workloads: string[] | null;
 }
@@ -1484,6 +1541,7 @@ export interface Source {
   name: string;
   ref?: string;
   refused?: SourceTrouble;
+  summary: Summary;
   unfetched?: SourceTrouble;
   version?: number;
 }
@@ -1506,15 +1564,17 @@ export interface Status {
   fleet: string;
   health: FleetHealth;
   hosts: HostCounts;
+  inbox: Inbox;
+  nodes: Record<string, number>;
   now: number;
   release: ReleaseInfo;
   root: RootInfo;
   safeMode?: string;
   seq: number;
+  sessions: Record<string, number>;
   sources?: Source[] | null;
   term: number;
   version?: string;
-  warnings: string[] | null;
 }
 
 export interface Step {
@@ -1526,6 +1586,15 @@ export interface Step {
 export interface Subject {
   kind: string;
   name: string;
+}
+
+export interface Summary {
+  level: string;
+  next?: Remedy[] | null;
+  reason?: string;
+  since?: number;
+  who?: string;
+  word: string;
 }
 
 export interface Timeline {
@@ -1579,6 +1648,7 @@ export interface Wave {
   open: boolean;
   soak: number;
   state: string;
+  summary: Summary;
 }
 
 // Answers are what each operation answers, by its id.
@@ -1610,7 +1680,7 @@ export interface Answers {
   "host-prune": unknown;
   "ignore-drift": Ignored;
   "image-output": unknown;
-  "list-attention": Attention[] | null;
+  "list-attention": Inbox;
   "list-drift": EpisodeRow[] | null;
   "list-events": EventPage;
   "list-hosts": Host[] | null;
@@ -1734,7 +1804,7 @@ export const routes: Record<keyof Answers, Route> = {
   "host-prune": ["POST", "/v1/operator/hosts/{host}/prune", false, "Remove what carries the host's labels and nobody declares, in frames"],
   "ignore-drift": ["POST", "/v1/operator/drift-ignored"],
   "image-output": ["GET", "/v1/operator/hosts/{host}/image/{name}/output"],
-  "list-attention": ["GET", "/v1/operator/attention"],
+  "list-attention": ["GET", "/v1/operator/attention", true],
   "list-drift": ["GET", "/v1/operator/drift", true],
   "list-events": ["GET", "/v1/operator/events", true],
   "list-hosts": ["GET", "/v1/operator/hosts"],

@@ -1,9 +1,9 @@
 import { signal } from "@preact/signals";
-import type { Kind as ObjectKind, Meaning, Reference } from "./api";
+import type { Kind as ObjectKind, Meaning, Reference, Remedy, RemedyWords, Summary } from "./api";
 import { call } from "./request";
 
 // Kind is what a status word is said of: a part of the server's reference.
-export type Kind = Exclude<keyof Reference, "eventTypes" | "policyFields" | "kinds"> | "other";
+export type Kind = Exclude<keyof Reference, "eventTypes" | "policyFields" | "kinds" | "remedies"> | "other";
 
 // eventTypes are those of the log's records, in order.
 export const eventTypes = signal<string[]>([]);
@@ -17,6 +17,14 @@ export const kinds = signal<ObjectKind[]>([]);
 // titleOf is a word as a heading begins with it.
 export const titleOf = (word: string) => word.slice(0, 1).toUpperCase() + word.slice(1);
 
+// counted is a number with its noun.
+export const counted = (n: number, one: string, many = `${one}s`) => `${n} ${n === 1 ? one : many}`;
+
+const spelled = signal<Map<string, RemedyWords>>(new Map());
+
+// commandOf is the command line of a remedy, "" where the server spells none.
+export const commandOf = (r: Remedy) => (spelled.value.get(r.verb)?.command ?? "").replace(/\{(\d)\}/g, (_, n: string) => r.args?.[Number(n)] ?? "");
+
 const reference = signal<Map<string, Meaning>>(new Map());
 
 // wordsOf lists the words of a kind, in the server's order.
@@ -24,10 +32,11 @@ export const wordsOf = (kind: Kind) => [...reference.value.keys()].filter((k) =>
 
 // learn asks the server what every status word means.
 export async function learn(): Promise<void> {
-  const { eventTypes: types, policyFields: fields, kinds: objects, ...answer }: Partial<Reference> = await call("reference").catch(() => ({}));
+  const { eventTypes: types, policyFields: fields, kinds: objects, remedies, ...answer }: Partial<Reference> = await call("reference").catch(() => ({}));
   eventTypes.value = types ?? [];
   policyFields.value = fields ?? [];
   kinds.value = objects ?? [];
+  spelled.value = new Map((remedies ?? []).map((r) => [r.verb, r]));
   reference.value = new Map(Object.entries(answer).flatMap(([kind, list]) => ((list ?? []) as Meaning[]).map((m) => [`${kind} ${m.word}`, m])));
 }
 
@@ -50,11 +59,15 @@ const toneByWord = new Map(Object.entries(tones).flatMap(([tone, list]) => list.
 
 export const toneOf = (word: string): Tone => toneByWord.get(word) ?? toneByWord.get(word.toLowerCase().replaceAll(" ", "-")) ?? "none";
 
+const levels: Record<string, Tone> = { ok: "good", waiting: "wait", busy: "busy", away: "away", warning: "warn", critical: "bad" };
+
+// Is is the word of a summary, in the tone of its level.
+export const Is = ({ of, kind }: { of: Pick<Summary, "word" | "level">; kind: Kind }) => <Status word={of.word} kind={kind} tone={levels[of.level] ?? "none"} />;
+
 // Status is a status word with its shape and colour. Its meaning and next step are in a tip,
 // for the pointer, the keyboard and screen readers.
-export function Status({ word, kind, children }: { word: string; kind: Kind; children?: preact.ComponentChildren }) {
+export function Status({ word, kind, tone = toneOf(word), children }: { word: string; kind: Kind; tone?: Tone; children?: preact.ComponentChildren }) {
   if (!word) return null;
-  const tone = toneOf(word);
   const meaning = reference.value.get(`${kind} ${word}`);
   const text = (
     <>

@@ -7,7 +7,7 @@ import { Time } from "../parts/time";
 import { type Field as Asked, Verb, because, quoted } from "../parts/verb";
 import { may } from "../login";
 import { replayed, useAnswer } from "../stream";
-import { Status } from "../words";
+import { Is, Status, counted } from "../words";
 import { type Action, Decisions, IgnoreVerb, actions } from "./drift";
 
 // EpisodePage is one episode of drift: what was acknowledged last, is desired and is on the node,
@@ -49,7 +49,7 @@ function Open({ e }: { e: EpisodeDetail }) {
   return (
     <>
       <p class="why">
-        <Status kind="drift" word={e.drift} /> {e.conflict && <Status kind="drift" word="conflict" />} {e.name ? <a href={`/config/${e.kind}/${e.name}`}>{what(e)}</a> : what(e)} on <a href={`/nodes/${e.node}`}>{e.node}</a>, since <Time at={e.openedAt} />
+        <Is kind="drift" of={e.summary} /> {e.summary.reason} {e.name ? <a href={`/config/${e.kind}/${e.name}`}>{what(e)}</a> : what(e)} on <a href={`/nodes/${e.node}`}>{e.node}</a>, since <Time at={e.openedAt} />
       </p>
       {e.decided && <p>It is decided about, and under way.</p>}
       <Section title="Fields" aside={picks && open.length > 1 && <><button type="button" onClick={() => setTheirs([])}>All ours</button> <button type="button" onClick={() => setTheirs(open.map((f) => f.field))}>All theirs</button></>}>
@@ -125,7 +125,7 @@ function Preview({ e, action, open, kept }: { e: EpisodeDetail; action: Action; 
   const pushed = open.filter((f) => !kept.includes(f.field));
   return (
     <div role="status">
-      <p><b>Preview:</b> {pushed.length} of {open.length} fields that differ are pushed to {e.node}{kept.length > 0 && <>; {kept.join(", ")} stay as they are there, and the server has them so</>}.</p>
+      <p><b>Preview:</b> {pushed.length} of {counted(open.length, "field that differs is", "fields that differ are")} pushed to {e.node}{kept.length > 0 && <>; {kept.join(", ")} stay as they are there, and the server has them so</>}.</p>
       <Table label="What would be pushed" rows={pushed} id={(f) => f.field} columns={[
         { name: "Field", show: (f) => <code>{f.field}</code> },
         { name: "Now", show: (f) => side(f, f.actual) },

@@ -11,7 +11,7 @@ import { call } from "../request";
 import { parameter, withParameters } from "../router";
 import { may } from "../login";
 import { replayed, useAnswer } from "../stream";
-import { Status, wordsOf } from "../words";
+import { Is, Status, counted, wordsOf } from "../words";
 
 // NodesPage lists the nodes, devices that own their configuration.
 export function NodesPage() {
@@ -23,7 +23,7 @@ export function NodesPage() {
       <form class="filters" role="search" onSubmit={(e) => e.preventDefault()}>
         <Part name="search" label="Name" />
         <Choice name="status" label="Status" values={wordsOf("nodes")} />
-        <a href={withParameters({ needs: only ? "" : "true", offset: "" })}>{only ? "Not only those that need somebody" : "Only those that need somebody"}</a>
+        <a href={withParameters({ needs: only ? "" : "true", offset: "" })}>{only ? "Not only those that need a person" : "Only those that need a person"}</a>
       </form>
       <p><a href="/drift">Drift of all nodes, and what was decided about it</a></p>
       <Loaded of={nodes}>
@@ -50,13 +50,13 @@ function Tags({ n }: { n: NodeRow }) {
 
 const columns: Column<NodeRow>[] = [
   { name: "Node", show: (n) => <a href={`/nodes/${n.name}`}>{n.name}</a> },
-  { name: "Status", show: (n) => <><Status kind="nodes" word={n.status} /> {n.since ? <Time at={n.since} /> : null}</> },
+  { name: "Status", show: (n) => <><Is kind="nodes" of={n.summary} /> {n.summary.since ? <>since <Time at={n.summary.since} /></> : null}</> },
   { name: "Driver", show: (n) => [n.driver, n.version].filter(Boolean).join(" "), narrow: true },
   { name: "Pushed", show: (n) => count(n.legs.pushed), narrow: true },
   { name: "Waiting", show: (n) => count((n.legs.pending ?? 0) + (n.legs.pushing ?? 0)), narrow: true },
   { name: "Failed", show: (n) => count(n.legs.failed), narrow: true },
   { name: "Drift", show: (n) => <Tags n={n} /> },
-  { name: "Needs somebody", show: (n) => (n.needs ?? []).map((text) => <div key={text}>{text}</div>) },
+  { name: "Why", show: (n) => n.summary.reason },
 ];
 
 // NodePage is one node: where it stands, what is pushed to it, its drift, and what was decided.
@@ -89,13 +89,13 @@ function Standing({ n }: { n: NodeDetail }) {
   const parts = { node: n.name };
   return (
     <>
-      <p class="why"><Status kind="nodes" word={n.status} /> {n.since ? <Time at={n.since} /> : null} {n.why}</p>
+      <p class="why"><Is kind="nodes" of={n.summary} /> {n.summary.since ? <>since <Time at={n.summary.since} /></> : null} {n.summary.reason}</p>
       {n.problem && <p role="alert" class="error">Its last report or connection was refused: {n.problem}. The timeline says why.</p>}
       {n.status === "not-registered" && <p>It never registered. Next: <Command line={`steady node token ${n.name}`} /></p>}
       <dl class="facts">
         <dt>Driver</dt><dd>{n.driver ? `${n.driver}, ${n.version}` : "not known yet"}</dd>
         <dt>Kinds</dt><dd>{(n.collections ?? []).map((c) => c.kind).join(", ") || "not known yet"}</dd>
-        <dt>Compared</dt><dd><Time at={n.comparedAt} />{n.comparedAt ? `, ${n.reported} objects on it` : ""}</dd>
+        <dt>Compared</dt><dd><Time at={n.comparedAt} />{n.comparedAt ? `, ${counted(n.reported, "object")} on it` : ""}</dd>
         <dt>Registered</dt><dd><Time at={n.registeredAt} /></dd>
         {n.instance && <><dt>Instance</dt><dd>{n.instance}</dd></>}
         {n.machine && <><dt>Machine</dt><dd>{n.machine}</dd></>}
@@ -143,7 +143,7 @@ function Adopt({ node, adoption, done }: { node: string; adoption: Adoption; don
     { name: "As it is on the node", show: (o) => <code>{JSON.stringify(o.config).slice(0, 300)}</code> },
   ];
   return (
-    <Section title={`${all.length} objects to adopt`}>
+    <Section title={`${counted(all.length, "object")} to adopt`}>
       <p>The node has them, and the server does not know them; found <Time at={adoption.since} />. Ingesting changes nothing on the node, and can be undone. It can wait: until somebody decides they stay as they are.</p>
       <div class="verbs">
         <Verb operation="adopt-objects" label="Ingest all" parts={{ node }} what={`The server has all ${all.length} as the node has them.`} send={(g) => adopt([], g.reason)} line={(g) => `steady node adopt ${node}${because(g)}`} />

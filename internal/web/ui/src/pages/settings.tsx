@@ -1,12 +1,13 @@
 import type { Item, Source, Token } from "../api";
 import { Chain } from "../parts/chain";
+import { InboxList, ofServer } from "../parts/inbox";
 import { Command, Empty, Loaded, Section } from "../parts/layout";
 import { type Column, Table } from "../parts/table";
-import { Time } from "../parts/time";
+import { Time, bytes } from "../parts/time";
 import { Verb, because } from "../parts/verb";
 import { may, me } from "../login";
 import { useAnswer } from "../stream";
-import { Status } from "../words";
+import { Is, Status, counted } from "../words";
 
 // SettingsPage is the server itself: who may what, what ends when, and how it is.
 export function SettingsPage() {
@@ -17,6 +18,7 @@ export function SettingsPage() {
       <Loaded of={status}>
         {(s) => (
           <>
+            <Section title="Needs you"><InboxList inbox={ofServer(s.inbox)} /></Section>
             <Section title="Server">
               {s.safeMode && <p role="alert" class="error">{s.safeMode}</p>}
               <dl class="facts">
@@ -73,8 +75,8 @@ function SafeMode({ on }: { on: boolean }) {
   const waits = useAnswer("safe-mode").value;
   return (
    <>
-    {(waits?.owed ?? []).length > 0 && <p>{waits!.owed!.length} hosts owe the server events that its log lacks: {waits!.owed!.slice(0, 10).map((o) => <a key={o.host} href={`/hosts/${o.host}`}>{o.host} </a>)}</p>}
-    {(waits?.unheard ?? []).length > 0 && <p>{waits!.unheard!.length} hosts were not heard of since the restore; they are waited for until <Time at={waits!.unheardUntil} />.</p>}
+    {(waits?.owed ?? []).length > 0 && <p>{counted(waits!.owed!.length, "host owes", "hosts owe")} the server events that its log lacks: {waits!.owed!.slice(0, 10).map((o) => <a key={o.host} href={`/hosts/${o.host}`}>{o.host} </a>)}</p>}
+    {(waits?.unheard ?? []).length > 0 && <p>{counted(waits!.unheard!.length, "host was", "hosts were")} not heard of since the restore; the server waits until <Time at={waits!.unheardUntil} />.</p>}
     <div class="verbs">
       {on && <Verb operation="end-safe-mode" label="End safe mode" danger what="The server grants again without the events that hosts owe it." line={(g) => `steady safe-mode end${because(g)}`} />}
       <Verb operation="reconcile" label="Reconcile" noReason what="Every rollout and host is evaluated now instead of at the next tick." line={() => "steady reconcile"} />
@@ -84,20 +86,21 @@ function SafeMode({ on }: { on: boolean }) {
 }
 
 // amount is a number of things, or of bytes where it is that large.
-const amount = (n: number) => (n < 2 ** 24 ? String(n) : `${(n / 2 ** 30).toFixed(1)} GiB`);
+const amount = (n: number) => (n < 2 ** 24 ? String(n) : bytes(n));
 
 const ends: Column<Item>[] = [
   { name: "What", show: (i) => <>{i.kind} {i.name}</> },
   { name: "Level", show: (i) => <Status kind="other" word={i.level} /> },
   { name: "Ends", show: (i) => (i.ends ? <Time at={i.ends} /> : i.limit ? `${amount(i.used ?? 0)} of ${amount(i.limit)}` : "") },
-  { name: "Next", show: (i) => <>{i.message} {i.next}</> },
+  { name: "Why, and what helps", show: (i) => <>{i.message} {i.next}</> },
 ];
 
 const sources: Column<Source>[] = [
   { name: "Source", show: (s) => s.name },
   { name: "Release", show: (s) => (s.ref ? `${s.ref}, version ${s.version}` : "none yet") },
   { name: "Looked", show: (s) => <Time at={s.lastLook} /> },
-  { name: "Trouble", show: (s) => s.refused?.detail ?? s.unfetched?.detail ?? s.lastError ?? "" },
+  { name: "State", show: (s) => <Is kind="other" of={s.summary} /> },
+  { name: "Why", show: (s) => s.summary.reason },
 ];
 
 function Tokens() {

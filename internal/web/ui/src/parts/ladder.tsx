@@ -1,4 +1,4 @@
-import type { Answer, Block, Gate, Remedy } from "../api";
+import type { Answer, Block, Gate, GateRemedy } from "../api";
 import type { Operation } from "../request";
 import { routes } from "../api";
 import { Status } from "../words";
@@ -8,19 +8,22 @@ import { Verb, because } from "./verb";
 
 // Ladder is every gate in the order in which they are asked: whether it was passed, what it
 // waits for, and what each person may do about it.
-export function Ladder({ label, gates }: { label: string; gates: Gate[] }) {
-  if (gates.every((g) => g.state === "passed")) {
-    return <details><summary>All {gates.length} gates were passed</summary><Rungs label={label} gates={gates} /></details>;
+export function Ladder({ label, gates, passed }: { label: string; gates: Gate[]; passed?: string }) {
+  if (gates.every((g) => stateOf(g) === "passed")) {
+    return <details><summary>{passed ?? `All ${gates.length} gates were passed`}</summary><Rungs label={label} gates={gates} /></details>;
   }
   return <Rungs label={label} gates={gates} />;
 }
+
+// stateOf is that of a gate now: one that was passed by what the host runs may hold what comes next.
+const stateOf = (g: Gate) => (g.state === "passed" && g.block ? "holds" : g.state);
 
 function Rungs({ label, gates }: { label: string; gates: Gate[] }) {
   return (
     <ol class="ladder" aria-label={label}>
       {gates.map((g) => (
-        <li key={g.gate + (g.rule ?? "")} class={g.state}>
-          <Status kind="other" word={g.state}>{g.state === "notReached" ? "not reached" : g.state}</Status>{" "}
+        <li key={g.gate + (g.rule ?? "")} class={stateOf(g)}>
+          <Status kind="other" word={stateOf(g)}>{g.state === "notReached" ? "not reached" : stateOf(g)}</Status>{" "}
           <Status kind="gates" word={g.gate} />{g.rule && g.rule !== g.gate && <span class="dim"> {g.rule}</span>}
           {g.block && <Why block={g.block} />}
         </li>
@@ -43,7 +46,7 @@ export function Why({ block }: { block: Block }) {
 }
 
 // Do is the button of a remedy, or its command where that takes a signature.
-function Do({ remedy }: { remedy: Remedy }) {
+function Do({ remedy }: { remedy: GateRemedy }) {
   const id = remedy.operation as Operation | undefined;
   if (!id || !(id in routes)) return <Command line={remedy.command} />;
   const names = [...routes[id][1].matchAll(/\{(\w+)\}/g)].map((m) => m[1]!);
@@ -60,7 +63,7 @@ export function WhyHost({ answer }: { answer: Answer }) {
   return (
     <>
       <p class="why">{answer.message}</p>
-      {(answer.gates ?? []).length > 0 && <Ladder label="Gates before the next grant" gates={answer.gates!} />}
+      {(answer.gates ?? []).length > 0 && <Ladder label="Gates before the next grant" gates={answer.gates!} passed={answer.block || answer.target !== answer.current ? `The ${answer.gates!.length} gates before its grant` : undefined} />}
       {(answer.pendingGates ?? []).length > 0 && <><h3>Then, {answer.pending}</h3><Ladder label={`Gates of ${answer.pending}`} gates={answer.pendingGates!} /></>}
       {(answer.waveBlocks ?? []).length > 0 && <><h3>Its wave {answer.wave} waits for</h3>{answer.waveBlocks!.map((b) => <Why key={b.code + b.message} block={b} />)}</>}
     </>

@@ -2,7 +2,7 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { useAnswer } from "../stream";
 import { Empty, Loaded } from "./layout";
 import type { Plotted, draw } from "./plot";
-import { Time, span } from "./time";
+import { Time, bytes, span } from "./time";
 
 interface Sample {
   host?: { cpuPermille?: number; memTotalBytes?: number; memAvailableBytes?: number; load1Milli?: number; cpuCount?: number };
@@ -53,7 +53,7 @@ export function WorkspaceMetrics({ host, name }: { host: string; name: string })
           <dl class="facts">
             <dt>Measured</dt><dd><Time at={v.at} /></dd>
             <dt>Processor</dt><dd>{w.cpuPermille === undefined ? "unknown" : `${(w.cpuPermille / 10).toFixed(1)} % of one CPU`}</dd>
-            <dt>Memory</dt><dd>{w.memBytes === undefined ? "unknown" : `${(w.memBytes / 2 ** 20).toFixed(1)} MiB`}{w.memLimitBytes ? ` of ${gib(w.memLimitBytes)}` : ""}</dd>
+            <dt>Memory</dt><dd>{w.memBytes === undefined ? "unknown" : bytes(w.memBytes)}{w.memLimitBytes ? ` of ${bytes(w.memLimitBytes)}` : ""}</dd>
             <dt>Processes</dt><dd>{w.pids ?? "unknown"}</dd>
           </dl>
         );

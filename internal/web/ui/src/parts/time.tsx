@@ -17,6 +17,13 @@ export function span(ms: number): string {
 // absolute is an instant on the clock of UTC.
 export const absolute = (at: number) => new Date(at).toISOString().replace("T", " ").replace(/\.\d+Z$/, " UTC");
 
+// bytes is a size in the largest unit of which there is one at least.
+export function bytes(n: number): string {
+  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+  const unit = Math.min(units.length - 1, Math.max(0, Math.floor(Math.log2(Math.max(1, n)) / 10)));
+  return `${unit === 0 ? n : (n / 2 ** (10 * unit)).toFixed(1)} ${units[unit]}`;
+}
+
 // Time is an instant as "3 min ago" or "in 2 h", with the instant itself on hover.
 export function Time({ at }: { at: number | undefined }) {
   if (!at) return <span class="dim">never</span>;
