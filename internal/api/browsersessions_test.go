@@ -248,18 +248,18 @@ func (l *lab) attention(t *testing.T, p *browse.Page) {
 	n.Parts[0].Phases = []session.Phase{{Name: "grade", Await: "graded", Timeout: clock.Second}}
 	testkit.Value(l.op.CreateSession(l.ctx(), "broken", n))(t)
 	p.Go(l.server.OperatorURL() + "/")
-	p.In("region", "Needs you").WaitText("broken is failed")
-	p.Press("g", "t")
-	p.Wait("heading", "Sessions")
-	p.Choose("link", "Attention (1)")
+	p.In("region", "Needs you").Wait("link", "session broken")
+	p.Wait("link", "Attention 1")
+	p.Press("g", "a")
 	p.Wait("heading", "Attention")
-	p.WaitText("✖failed")
+	p.Wait("link", "session broken")
 	usable(t, p, "attention")
 	one := testkit.Value(l.op.Attention(l.ctx()))(t).Items[0]
 	what := one.Kind + "/" + one.Name
-	l.byKeyboard(t, p, keyed{verb: "Acknowledge", role: "group", part: "Attention", fields: [][2]string{{"What was done about it, for the log", "the LMS is up again"}},
+	l.byKeyboard(t, p, keyed{verb: "Acknowledge", role: "main", part: "", fields: [][2]string{{"What is done about it, for the log", "the LMS is up again"}},
 		line: "steady attention ack " + what + " --note 'the LMS is up again'", silent: true})
-	p.WaitText("Nothing of a session needs you.")
+	p.WaitText("Nothing needs you.")
+	p.WaitText("1 acknowledged item")
 	if left := testkit.Value(l.op.Attention(l.ctx()))(t); left.Needed > 0 {
 		t.Errorf("%+v", left)
 	}
