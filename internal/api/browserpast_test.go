@@ -115,7 +115,7 @@ func TestBrowserEndsSafeMode(t *testing.T) {
 	p := w.browser(t, w.adminSecret(), "/settings")
 	server := p.In("region", "Server")
 	server.WaitText(testkit.Value(w.op.Status(w.ctx()))(t).SafeMode)
-	server.WaitText("1 hosts owe the server events that its log lacks: " + a.name)
+	server.WaitText("1 host owes the server events that its log lacks: " + a.name)
 	usable(t, p, "")
 	(&story{world: w}).byKeyboard(t, p, keyed{verb: "End safe mode", role: "region", part: "Server", line: "steady safe-mode end"})
 	server.WaitGone("alert", "")

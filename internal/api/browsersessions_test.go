@@ -110,7 +110,7 @@ func (l *lab) tree(t *testing.T, p *browse.Page, made operator.CreatedSession) {
 	parts.WaitText("workspace/course-web is Deploying")
 	l.reports("course-web", engine.Converged, "Running")
 	parts.WaitText("pod web ●converged on h-0000, GPU 0 it runs on h-0000")
-	parts.WaitText("phase grade ●running it awaits an event graded")
+	parts.WaitText("running it awaits an event graded")
 	parts.WaitText("phase later ○pending")
 	l.soon(t, p)
 	if status, body := l.request(made.EventToken, "POST", made.Path, `{"points":3}`, "Ce-Specversion", "1.0", "Ce-Id", "1", "Ce-Source", "/lms", "Ce-Type", "graded", "Ce-Subject", "exam/grade"); status != 202 {
