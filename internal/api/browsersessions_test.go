@@ -111,7 +111,7 @@ func (l *lab) tree(t *testing.T, p *browse.Page, made operator.CreatedSession) {
 	parts.WaitText("workspace/course-web is Deploying")
 	l.reports("course-web", engine.Converged, "Running")
 	parts.WaitText("pod web ●converged on h-0000, GPU 0 it runs on h-0000")
-	parts.WaitText("phase grade ●running it awaits an event graded")
+	parts.WaitText("running it awaits an event graded")
 	parts.WaitText("phase later ○pending")
 	l.soon(t, p)
 	if status, body := l.request(made.EventToken, "POST", made.Path, `{"points":3}`, "Ce-Specversion", "1.0", "Ce-Id", "1", "Ce-Source", "/lms", "Ce-Type", "graded", "Ce-Subject", "exam/grade"); status != 202 {
@@ -250,18 +250,18 @@ func (l *lab) attention(t *testing.T, p *browse.Page) {
 	n.Parts[0].Phases = []session.Phase{{Name: "grade", Await: "graded", Timeout: clock.Second}}
 	testkit.Value(l.op.CreateSession(l.ctx(), "broken", n))(t)
 	p.Go(l.server.OperatorURL() + "/")
-	p.In("region", "Needs you").WaitText("broken is failed")
-	p.Press("g", "t")
-	p.Wait("heading", "Sessions")
-	p.Choose("link", "Attention (1)")
+	p.In("region", "Needs you").Wait("link", "session broken")
+	p.Wait("link", "Attention 1")
+	p.Press("g", "a")
 	p.Wait("heading", "Attention")
-	p.WaitText("✖failed")
+	p.Wait("link", "session broken")
 	usable(t, p, "attention")
 	one := testkit.Value(l.op.Attention(l.ctx()))(t).Items[0]
 	what := one.Kind + "/" + one.Name
-	l.byKeyboard(t, p, keyed{verb: "Acknowledge", role: "group", part: "Attention", fields: [][2]string{{"What was done about it, for the log", "the LMS is up again"}},
+	l.byKeyboard(t, p, keyed{verb: "Acknowledge", role: "main", part: "", fields: [][2]string{{"What is done about it, for the log", "the LMS is up again"}},
 		line: "steady attention ack " + what + " --note 'the LMS is up again'", silent: true})
-	p.WaitText("Nothing of a session needs you.")
+	p.WaitText("Nothing needs you.")
+	p.WaitText("1 acknowledged item")
 	if left := testkit.Value(l.op.Attention(l.ctx()))(t); left.Needed > 0 {
 		t.Errorf("%+v", left)
 	}

@@ -1,9 +1,17 @@
 // Made from the description of the operator API (OpenAPI); go test ./internal/api -run TestTypesOfTheUI -rewrite makes it again.
 
-export interface Acknowledge {
-  id: string;
-  kind: "session" | "part" | "pod" | "phase";
+export interface Ack {
+  at: number;
+  by: string;
   note: string;
+  until?: number;
+}
+
+export interface Acknowledge {
+  kind: string;
+  name: string;
+  note: string;
+  until?: number;
 }
 
 export interface Adopt {
@@ -44,13 +52,12 @@ export interface AsOf {
   record: number;
 }
 
-export interface Attention {
-  id: string;
-  kind: string;
+export interface Behind {
+  code: string;
   reason: string;
-  session: string;
-  since: string;
-  state: string;
+  rollout: string;
+  since: number;
+  target: string;
 }
 
 export interface Bin {
@@ -64,7 +71,7 @@ export interface Block {
   detail?: string;
   earliest: number;
   message: string;
-  remedies?: Remedy[] | null;
+  remedies?: GateRemedy[] | null;
   waitsFor: string;
 }
 
@@ -117,6 +124,7 @@ export interface ChannelState {
   queued?: string;
   rollout?: string;
   status?: string;
+  summary: Summary;
 }
 
 export interface Conversion {
@@ -186,6 +194,14 @@ export interface Difference {
   why?: string;
 }
 
+export interface Elsewhere {
+  bundle: string;
+  channel: string;
+  hosts: string[] | null;
+  on: string;
+  reason: string;
+}
+
 export interface Engine {
   api: string;
   arch?: string;
@@ -228,6 +244,7 @@ export interface EpisodeDetail {
   objectId: string;
   openedAt: number;
   role?: string;
+  summary: Summary;
   table: Field[] | null;
 }
 
@@ -245,6 +262,7 @@ export interface EpisodeRow {
   objectId: string;
   openedAt: number;
   role?: string;
+  summary: Summary;
 }
 
 export interface ErrorDetail {
@@ -368,6 +386,23 @@ export interface Gate {
   state: string;
 }
 
+export interface GateRemedy {
+  args?: string[] | null;
+  command: string;
+  operation?: string;
+  wave?: string;
+}
+
+export interface Given {
+  bundle: string;
+  channel: string;
+  hosts: string[] | null;
+}
+
+export interface Gives {
+  given: Given[] | null;
+}
+
 export interface Group {
   channel: string;
   count: number;
@@ -378,6 +413,7 @@ export interface Group {
 export interface Host {
   accepted?: number;
   agentVersion?: string;
+  behind?: Behind;
   channel?: string;
   current?: string;
   degraded?: Degradation;
@@ -401,11 +437,13 @@ export interface Host {
   server?: string;
   since?: number;
   state: string;
+  summary: Summary;
   tags?: string[] | null;
   target?: string;
 }
 
 export interface HostCounts {
+  behind: Record<string, number>;
   enrolled: number;
   failed: number;
   inFlight: number;
@@ -421,6 +459,7 @@ export interface HostCounts {
 export interface HostDetail {
   accepted?: number;
   agentVersion?: string;
+  behind?: Behind;
   certExpires?: number;
   certSerial?: string;
   channel?: string;
@@ -450,6 +489,7 @@ export interface HostDetail {
   server?: string;
   since?: number;
   state: string;
+  summary: Summary;
   tags?: string[] | null;
   target?: string;
   why: Answer;
@@ -537,6 +577,24 @@ export interface Ignored {
   until?: number;
 }
 
+export interface Inbox {
+  items: InboxItem[] | null;
+  needed: number;
+}
+
+export interface InboxItem {
+  ack?: Ack;
+  cause?: string;
+  kind: string;
+  level: string;
+  name: string;
+  next?: Remedy[] | null;
+  reason?: string;
+  since?: number;
+  who?: string;
+  word: string;
+}
+
 export interface Inconsistency {
   field: string;
   values: Record<string, string>;
@@ -595,6 +653,7 @@ export interface LegPreview {
 export interface LegRow {
   attempts?: number;
   code?: string;
+  decided?: boolean;
   detail?: string;
   drift?: string;
   effect?: string;
@@ -609,6 +668,7 @@ export interface LegRow {
   removed?: boolean;
   role: string;
   status: string;
+  summary: Summary;
   version?: number;
   wait?: Wait;
 }
@@ -771,6 +831,7 @@ export interface NodeDetail {
   session: number;
   since?: number;
   status: string;
+  summary: Summary;
   toAdopt: number;
   version?: string;
   why?: string;
@@ -794,6 +855,7 @@ export interface NodeRow {
   problem?: string;
   since?: number;
   status: string;
+  summary: Summary;
   toAdopt: number;
   version?: string;
   why?: string;
@@ -815,6 +877,7 @@ export interface ObjectDetail {
   name: string;
   removed?: boolean;
   status: string;
+  summary: Summary;
   version: number;
 }
 
@@ -839,7 +902,14 @@ export interface ObjectRow {
   name: string;
   removed?: boolean;
   status: string;
+  summary: Summary;
   version: number;
+}
+
+export interface Opening {
+  channel: string;
+  failed?: Elsewhere[] | null;
+  rollout: string;
 }
 
 export interface Outcome {
@@ -1062,15 +1132,25 @@ export interface Reference {
   phases: Meaning[] | null;
   policyFields: string[] | null;
   presences: Meaning[] | null;
+  remedies: RemedyCommand[] | null;
   resources: Meaning[] | null;
   rollouts: Meaning[] | null;
   sessions: Meaning[] | null;
   waves: Meaning[] | null;
 }
 
+export interface Refusing {
+  bundle: string;
+  channel: string;
+  hosts: string[] | null;
+  next: string;
+  reason: string;
+}
+
 export interface ReleaseInfo {
   acceptedAt: number;
   ref: string;
+  resolved?: string;
   rootVersion: number;
   timestampAt: number;
   version: number;
@@ -1078,9 +1158,13 @@ export interface ReleaseInfo {
 
 export interface Remedy {
   args?: string[] | null;
+  verb: string;
+}
+
+export interface RemedyCommand {
   command: string;
   operation?: string;
-  wave?: string;
+  verb: string;
 }
 
 export interface Removal {
@@ -1207,6 +1291,7 @@ export interface Revision {
 }
 
 export interface Rollout {
+  behind?: string;
   blocked?: string;
   channel: string;
   endedAt?: number;
@@ -1219,12 +1304,15 @@ export interface Rollout {
   ref: string;
   status: string;
   step?: Step;
+  summary: Summary;
 }
 
 export interface RolloutDetail {
   asOf?: AsOf;
+  behind?: string;
   blocked?: string;
   budgets?: Budget[] | null;
+  cancelOpens?: Opening[] | null;
   channel: string;
   endedAt?: number;
   gates?: Gate[] | null;
@@ -1240,6 +1328,7 @@ export interface RolloutDetail {
   ref: string;
   status: string;
   step?: Step;
+  summary: Summary;
   verbs?: VerbState[] | null;
   waveBlocks?: Block[] | null;
   waves: Wave[] | null;
@@ -1315,6 +1404,7 @@ export interface Session {
   parts: SessionPartStatus[] | null;
   reason?: string;
   state: string;
+  summary: Summary;
   timeslot: SessionTimeslot;
 }
 
@@ -1355,6 +1445,7 @@ export interface SessionJobStatus {
   reason?: string;
   result?: unknown;
   state: string;
+  summary: Summary;
 }
 
 export interface SessionParameter {
@@ -1386,6 +1477,7 @@ export interface SessionPartStatus {
   pods?: SessionPodStatus[] | null;
   reason?: string;
   stopped?: boolean;
+  summary: Summary;
 }
 
 export interface SessionPhase {
@@ -1416,6 +1508,7 @@ export interface SessionPodStatus {
   name: string;
   phase: string;
   reason?: string;
+  summary: Summary;
   urls?: string[] | null;
   workloads: string[] | null;
 }
@@ -1509,6 +1602,7 @@ export interface Source {
   name: string;
   ref?: string;
   refused?: SourceTrouble;
+  summary: Summary;
   unfetched?: SourceTrouble;
   version?: number;
 }
@@ -1531,15 +1625,17 @@ export interface Status {
   fleet: string;
   health: FleetHealth;
   hosts: HostCounts;
+  inbox: Inbox;
+  nodes: Record<string, number>;
   now: number;
   release: ReleaseInfo;
   root: RootInfo;
   safeMode?: string;
   seq: number;
+  sessions: Record<string, number>;
   sources?: Source[] | null;
   term: number;
   version?: string;
-  warnings: string[] | null;
 }
 
 export interface Step {
@@ -1553,6 +1649,15 @@ export interface Step {
 export interface Subject {
   kind: string;
   name: string;
+}
+
+export interface Summary {
+  level: string;
+  next?: Remedy[] | null;
+  reason?: string;
+  since?: number;
+  who?: string;
+  word: string;
 }
 
 export interface Timeline {
@@ -1622,6 +1727,7 @@ export interface Wave {
   soak: number;
   state: string;
   states: Record<string, number>;
+  summary: Summary;
 }
 
 // Answers are what each operation answers, by its id.
@@ -1642,6 +1748,7 @@ export interface Answers {
   "end-safe-mode": RestoreWait;
   "enrolment": Enrolment;
   "extend-session": void;
+  "foresee-release": Refusing[] | null;
   "freeze-host": Frozen;
   "get-forecast": Forecast;
   "health": unknown;
@@ -1653,7 +1760,7 @@ export interface Answers {
   "host-prune": unknown;
   "ignore-drift": Ignored;
   "image-output": unknown;
-  "list-attention": Attention[] | null;
+  "list-attention": Inbox;
   "list-drift": EpisodeRow[] | null;
   "list-events": EventPage;
   "list-hosts": Host[] | null;
@@ -1766,6 +1873,7 @@ export const routes: Record<keyof Answers, Route> = {
   "end-safe-mode": ["POST", "/v1/operator/safe-mode/end"],
   "enrolment": ["GET", "/v1/operator/enrolment"],
   "extend-session": ["POST", "/v1/operator/sessions/{name}/extend"],
+  "foresee-release": ["POST", "/v1/operator/releases/foresee"],
   "freeze-host": ["POST", "/v1/operator/hosts/{host}/freeze", false, "Give a host no grants for a while"],
   "get-forecast": ["GET", "/v1/operator/forecasts/{id}"],
   "health": ["GET", "/healthz"],
@@ -1777,7 +1885,7 @@ export const routes: Record<keyof Answers, Route> = {
   "host-prune": ["POST", "/v1/operator/hosts/{host}/prune", false, "Remove what carries the host's labels and nobody declares, in frames"],
   "ignore-drift": ["POST", "/v1/operator/drift-ignored"],
   "image-output": ["GET", "/v1/operator/hosts/{host}/image/{name}/output"],
-  "list-attention": ["GET", "/v1/operator/attention"],
+  "list-attention": ["GET", "/v1/operator/attention", true],
   "list-drift": ["GET", "/v1/operator/drift", true],
   "list-events": ["GET", "/v1/operator/events", true],
   "list-hosts": ["GET", "/v1/operator/hosts"],

@@ -29,7 +29,7 @@ export async function enter(): Promise<void> {
   if (location.pathname === "/login") go("/", true);
   if (code) {
     await call("log-in", {}, { code }).catch((e: Error) => {
-      refused.value = `${e.message}. Another link: steady ui`;
+      refused.value = e.message;
     });
   }
   await who();

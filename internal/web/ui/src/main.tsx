@@ -73,6 +73,12 @@ function AsOf({ record }: { record: number }) {
   return <p class="asof">As it was at {instant.value === undefined ? "…" : absolute(instant.value)}, record {record}. Nothing can be changed here.</p>;
 }
 
+// Needed is how many items need a person.
+function Needed() {
+  const n = useAnswer("list-attention").value?.needed ?? 0;
+  return n > 0 ? <> <b class="badge">{n}</b></> : null;
+}
+
 function Frame() {
   const past = replayed.value;
   const first = "/" + url.value.split(/[/?]/)[1];
@@ -84,7 +90,7 @@ function Frame() {
       <a class="skip" href="#main" onClick={(e) => { e.preventDefault(); document.getElementById("main")!.focus(); }}>To the content</a>
       <header class="top">
         <nav aria-label="Pages">
-          {pages.map(([, name, to]) => <a key={to} href={to} aria-current={to === first || to.startsWith(`${first}/`) ? "page" : undefined}>{name}</a>)}
+          {pages.map(([, name, to]) => <a key={to} href={to} aria-current={to === first || to.startsWith(`${first}/`) ? "page" : undefined}>{name}{to === "/attention" && <Needed />}</a>)}
         </nav>
         <div class="who">
           <span class={`connection ${past === undefined ? connection.value : "past"}`} role="status">{past === undefined ? connected[connection.value] : "Not now: the past"}</span>

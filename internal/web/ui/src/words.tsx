@@ -1,9 +1,9 @@
 import { signal } from "@preact/signals";
-import type { Kind as ObjectKind, Meaning, Reference } from "./api";
+import type { Kind as ObjectKind, Meaning, Reference, Remedy, RemedyCommand, Summary } from "./api";
 import { call } from "./request";
 
 // Kind is what a status word is said of: a part of the server's reference.
-export type Kind = Exclude<keyof Reference, "eventTypes" | "policyFields" | "kinds"> | "other";
+export type Kind = Exclude<keyof Reference, "eventTypes" | "policyFields" | "kinds" | "remedies"> | "other";
 
 // eventTypes are those of the log's records, in order.
 export const eventTypes = signal<string[]>([]);
@@ -17,6 +17,11 @@ export const kinds = signal<ObjectKind[]>([]);
 // titleOf is a word as a heading begins with it.
 export const titleOf = (word: string) => word.slice(0, 1).toUpperCase() + word.slice(1);
 
+const spelled = signal<Map<string, RemedyCommand>>(new Map());
+
+// commandOf is the command line of a remedy, "" where the server spells none.
+export const commandOf = (r: Remedy) => (spelled.value.get(r.verb)?.command ?? "").replace(/\{(\d)\}/g, (_, n: string) => r.args?.[Number(n)] ?? "");
+
 const reference = signal<Map<string, Meaning>>(new Map());
 
 // wordsOf lists the words of a kind, in the server's order.
@@ -24,10 +29,11 @@ export const wordsOf = (kind: Kind) => [...reference.value.keys()].filter((k) =>
 
 // learn asks the server what every status word means.
 export async function learn(): Promise<void> {
-  const { eventTypes: types, policyFields: fields, kinds: objects, ...answer }: Partial<Reference> = await call("reference").catch(() => ({}));
+  const { eventTypes: types, policyFields: fields, kinds: objects, remedies, ...answer }: Partial<Reference> = await call("reference").catch(() => ({}));
   eventTypes.value = types ?? [];
   policyFields.value = fields ?? [];
   kinds.value = objects ?? [];
+  spelled.value = new Map((remedies ?? []).map((r) => [r.verb, r]));
   reference.value = new Map(Object.entries(answer).flatMap(([kind, list]) => ((list ?? []) as Meaning[]).map((m) => [`${kind} ${m.word}`, m])));
 }
 
@@ -38,7 +44,7 @@ const tones: Record<Tone, string[]> = {
   good: ["converged", "terminal", "promoted", "online", "healthy", "ready", "running", "succeeded", "finished", "accepted", "unchanged", "passed", "ok", "at-target", "pushed", "in-effect"],
   busy: ["offered", "granted", "claimed", "preparing", "prepared", "activating", "soaking", "reverting", "progressing", "converging", "opening", "open", "active", "building", "deploying", "starting", "stopping", "snapshotting", "removing", "pulling", "in-flight", "busy", "applying", "comparing", "pushing", "acting", "verifying", "provisioning", "deleting"],
   wait: ["pending", "queued", "closed", "waiting", "deferred", "paused", "frozen", "holds", "never-enrolled", "notReached", "stopped", "deployment-pending", "not-registered", "scheduled"],
-  warn: ["degraded", "forced", "drifted", "reverted", "cancelled", "superseded", "parked", "leaving", "skipped", "unknown", "soon", "ahead", "overdue", "extraneous", "mismatched", "retrying"],
+  warn: ["behind", "failing", "degraded", "forced", "drifted", "reverted", "cancelled", "superseded", "parked", "leaving", "skipped", "unknown", "soon", "ahead", "overdue", "extraneous", "mismatched", "retrying"],
   bad: ["failed", "error", "stuck", "quarantined", "revoked", "forked", "halted", "unhealthy", "missing", "ended", "refused", "conflict", "orphaned"],
   away: ["offline", "silent", "decommissioned", "undeclared", "over", "pruned", "removed", "absent", "retired", "in-the-bin", "deleted"],
   none: [],
@@ -50,11 +56,15 @@ const toneByWord = new Map(Object.entries(tones).flatMap(([tone, list]) => list.
 
 export const toneOf = (word: string): Tone => toneByWord.get(word) ?? toneByWord.get(word.toLowerCase().replaceAll(" ", "-")) ?? "none";
 
+const levels: Record<string, Tone> = { ok: "good", waiting: "wait", busy: "busy", away: "away", warning: "warn", critical: "bad" };
+
+// Is is the word of a summary, in the tone of its level.
+export const Is = ({ of, kind }: { of: Pick<Summary, "word" | "level">; kind: Kind }) => <Status word={of.word} kind={kind} tone={levels[of.level] ?? "none"} />;
+
 // Status is a status word with its shape and colour. Its meaning and next step are in a tip,
 // for the pointer, the keyboard and screen readers.
-export function Status({ word, kind, children }: { word: string; kind: Kind; children?: preact.ComponentChildren }) {
+export function Status({ word, kind, tone = toneOf(word), children }: { word: string; kind: Kind; tone?: Tone; children?: preact.ComponentChildren }) {
   if (!word) return null;
-  const tone = toneOf(word);
   const meaning = reference.value.get(`${kind} ${word}`);
   const text = (
     <>

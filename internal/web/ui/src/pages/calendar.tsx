@@ -6,7 +6,7 @@ import { absolute } from "../parts/time";
 import { Bands, Now, SessionNav, type Slot, hostsOf, placed, slotOf } from "../parts/timeslot";
 import { parameter, withParameters } from "../router";
 import { now, useAnswer } from "../stream";
-import { Status, toneOf } from "../words";
+import { Is, toneOf } from "../words";
 
 const hour = 3_600_000, day = 24 * hour;
 
@@ -132,6 +132,6 @@ const columns: Column<Booked>[] = [
   { name: "Session", show: ({ session }) => <a href={`/sessions/${session.name}`}>{session.name}</a> },
   { name: "Starts (UTC)", show: ({ slot }) => <span class="word">{absolute(slot.start).slice(0, 16)}</span> },
   { name: "Ends (UTC)", show: ({ slot }) => <span class="word">{absolute(slot.end).slice(0, 16)}</span> },
-  { name: "State", show: ({ session }) => <Status kind="sessions" word={session.state} /> },
+  { name: "State", show: ({ session }) => <Is kind="sessions" of={session.summary} /> },
   { name: "Hosts", show: ({ session }) => hostsOf(session).map((h) => <span key={h}><a href={`/hosts/${h}`}>{h}</a> </span>) },
 ];

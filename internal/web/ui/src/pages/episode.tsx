@@ -8,7 +8,7 @@ import { Time } from "../parts/time";
 import { type Field as Asked, Verb, because, quoted } from "../parts/verb";
 import { may } from "../login";
 import { replayed, useAnswer } from "../stream";
-import { Status } from "../words";
+import { Is, Status } from "../words";
 import { type Action, Decisions, IgnoreVerb, actions } from "./drift";
 
 // EpisodePage is one episode of drift: what was acknowledged last, is desired and is on the node,
@@ -50,7 +50,7 @@ function Open({ e }: { e: EpisodeDetail }) {
   return (
     <>
       <p class="why">
-        <Status kind="drift" word={e.drift} /> {e.conflict && <Status kind="drift" word="conflict" />} {e.name ? <a href={`/config/${e.kind}/${e.name}`}>{what(e)}</a> : what(e)} on <a href={`/nodes/${e.node}`}>{e.node}</a>, since <Time at={e.openedAt} />
+        <Is kind="drift" of={e.summary} /> {e.summary.reason} {e.name ? <a href={`/config/${e.kind}/${e.name}`}>{what(e)}</a> : what(e)} on <a href={`/nodes/${e.node}`}>{e.node}</a>, since <Time at={e.openedAt} />
       </p>
       {e.decided && <p>It is decided about, and under way.</p>}
       <Section title="Fields" aside={picks && open.length > 1 && <><button type="button" onClick={() => setTheirs([])}>All ours</button> <button type="button" onClick={() => setTheirs(open.map((f) => f.field))}>All theirs</button></>}>

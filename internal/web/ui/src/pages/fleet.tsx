@@ -1,39 +1,43 @@
-import type { Attention, PageNodeRow, Rollout, Status as FleetStatus, Step } from "../api";
+import type { Rollout, Status as FleetStatus } from "../api";
 import { counted } from "../parts/amount";
 import { Cells } from "../parts/cells";
+import { InboxList } from "../parts/inbox";
 import { Command, Empty, Loaded, Section } from "../parts/layout";
 import { Time } from "../parts/time";
 import { useAnswer } from "../stream";
-import { Status, titleOf } from "../words";
+import { Is, type Kind, Status } from "../words";
 
-// FleetPage is the fleet on one screen: every host, what runs, and what needs somebody.
+const most = 20; // items of the inbox on this page
+
+// FleetPage is the fleet on one screen: what needs a person, every host, and what is under way.
 export function FleetPage() {
   const fleet = useAnswer("show-fleet");
   const status = useAnswer("status");
   const rollouts = useAnswer("list-rollouts");
-  const nodes = useAnswer("page-nodes", {}, { needs: "true", limit: String(few) });
-  const attention = useAnswer("list-attention");
   return (
     <>
       <h1>Fleet {status.value?.fleet}</h1>
-      <Loaded of={fleet}>
-        {({ names, groups, cells, legend }) => !names?.length || !groups || !legend
-          ? <Empty>No release was accepted yet, so no host is declared. Where the fleet file and its keys are: <Command line="steady release publish" /></Empty>
-          : (
-            <>
-              <ul class="legend" aria-label="Hosts by state">
-                {legend.filter((l) => l.count > 0).map((l) => (
-                  <li key={l.code}>
-                    <Status kind="members" word={l.state} /> <a href={`/hosts?state=${encodeURIComponent(l.state)}`}>{l.count}<span class="hidden"> hosts are {l.state}</span></a>
-                  </li>
-                ))}
-              </ul>
-              <Cells fleet={{ names, groups, cells, legend }} />
-            </>
-          )}
-      </Loaded>
-      <Section title="Needs you">
-        <Loaded of={status}>{(s) => <Needs status={s} rollouts={rollouts.value?.items ?? []} nodes={nodes.value} attention={attention.value?.items ?? []} />}</Loaded>
+      <Loaded of={status}>{(s) => <Counts s={s} />}</Loaded>
+      <Section title="Needs you" aside={<a href="/attention">Attention</a>}>
+        <Loaded of={status}>{(s) => <InboxList inbox={s.inbox} most={most} />}</Loaded>
+      </Section>
+      <Section title="Hosts" aside={<a href="/hosts">All hosts</a>}>
+        <Loaded of={fleet}>
+          {({ names, groups, cells, legend }) => !names?.length || !groups || !legend
+            ? <Empty>No host is declared. Hosts come with a release, made where the fleet file and its keys are: <Command line="steady release publish" /></Empty>
+            : (
+              <>
+                <ul class="legend" aria-label="Hosts by state">
+                  {legend.filter((l) => l.count > 0).map((l) => (
+                    <li key={l.code}>
+                      <Status kind="hosts" word={l.state} /> <a href={`/hosts?state=${encodeURIComponent(l.state)}`}>{l.count}<span class="hidden"> {l.count === 1 ? "host is" : "hosts are"} {l.state}</span></a>
+                    </li>
+                  ))}
+                </ul>
+                <Cells fleet={{ names, groups, cells, legend }} />
+              </>
+            )}
+        </Loaded>
       </Section>
       <Section title="Rollouts under way" aside={<a href="/rollouts">All rollouts</a>}>
         <Loaded of={rollouts}>{(r) => <UnderWay rollouts={(r.items ?? []).filter((x) => !x.endedAt)} />}</Loaded>
@@ -42,46 +46,32 @@ export function FleetPage() {
   );
 }
 
-const few = 5; // hosts that a line names, and nodes with lines of their own
+const sum = (counts: Record<string, number>) => Object.values(counts).reduce((n, c) => n + c, 0);
 
-function Needs({ status, rollouts, nodes, attention }: { status: FleetStatus; rollouts: Rollout[]; nodes?: PageNodeRow; attention: Attention[] }) {
-  const list = [
-    ...(status.safeMode ? [{ text: status.safeMode, to: "/settings" }] : []),
-    ...rollouts.filter((r) => !r.endedAt && r.status === "paused").map((r) => ({ text: r.blocked ?? `rollout ${r.name} is paused`, to: `/rollouts/${r.name}` })),
-    ...(status.warnings ?? []).map((text) => ({ text, to: "/settings" })),
-    ...never(status.hosts.neverEnrolled ?? []),
-    ...(status.hosts.failed > 0 ? [{ text: `${counted(status.hosts.failed, "host")} failed`, to: "/hosts?state=failed" }] : []),
-    ...(status.hosts.toEnrol > 0 ? [{ text: `${counted(status.hosts.toEnrol, "host")} to enrol again: nothing changes there until then`, to: "/hosts?sort=state" }] : []),
-    ...ofNodes(nodes),
-    ...ofSessions(attention),
-  ];
-  if (list.length === 0) return <Empty>Nothing needs you.</Empty>;
-  return <ul class="needs">{list.map((n) => <li key={n.text}><a href={n.to}>{n.text}</a></li>)}</ul>;
-}
-
-// never says which hosts are declared and have not come.
-function never(names: string[]) {
-  if (names.length === 0) return [];
-  const more = names.length > few ? ` and ${names.length - few} more` : "";
-  return [{ text: `Never enrolled: ${names.slice(0, few).join(", ")}${more}. Next: steady token create ${names.length > 1 ? "HOST" : names[0]}`, to: "/hosts?state=never-enrolled" }];
-}
-
-// ofNodes says which nodes need somebody.
-function ofNodes(nodes?: PageNodeRow) {
-  const more = (nodes?.total ?? 0) - few;
-  return [
-    ...(nodes?.items ?? []).flatMap((n) => (n.needs ?? []).map((text) => ({ text: `Node ${n.name}: ${text}`, to: `/nodes/${n.name}` }))),
-    ...(more > 0 ? [{ text: `${counted(more, "more node")} with something to decide`, to: "/nodes?needs=true" }] : []),
-  ];
-}
-
-// ofSessions says what of sessions needs somebody.
-function ofSessions(all: Attention[]) {
-  const more = all.length - few;
-  return [
-    ...all.slice(0, few).map((a) => ({ text: `${titleOf(a.kind)} ${a.id} is ${a.state}: ${a.reason}`, to: "/attention" })),
-    ...(more > 0 ? [{ text: `${more} more of sessions`, to: "/attention" }] : []),
-  ];
+// Counts are how many there are of each kind, by their words.
+function Counts({ s }: { s: FleetStatus }) {
+  const behind = sum(s.hosts.behind ?? {});
+  const of = (name: string, to: string, kind: Kind, counts: Record<string, number>) => sum(counts) > 0 && (
+    <>
+      <dt><a href={to}>{counted(sum(counts), name)}</a></dt>
+      <dd>{Object.entries(counts).filter(([, c]) => c > 0).sort().map(([word, c]) => <span key={word}>{c} <Status kind={kind} word={word} /> </span>)}</dd>
+    </>
+  );
+  return (
+    <dl class="facts">
+      {s.hosts.total > 0 && (
+        <>
+          <dt><a href="/hosts">{counted(s.hosts.total, "host")}</a></dt>
+          <dd>
+            {s.hosts.online} online
+            {behind > 0 && <>; {behind} behind {behind === 1 ? "its channel" : "their channels"}: {Object.entries(s.hosts.behind).filter(([, c]) => c > 0).sort().map(([code, c]) => `${c} ${code}`).join(", ")}</>}
+          </dd>
+        </>
+      )}
+      {of("node", "/nodes", "nodes", s.nodes ?? {})}
+      {of("session", "/sessions", "sessions", s.sessions ?? {})}
+    </dl>
+  );
 }
 
 function UnderWay({ rollouts }: { rollouts: Rollout[] }) {
@@ -91,8 +81,8 @@ function UnderWay({ rollouts }: { rollouts: Rollout[] }) {
       {rollouts.map((r) => (
         <li key={r.name}>
           <a href={`/rollouts/${r.name}`}>{r.name}</a>
-          <Status kind="rollouts" word={r.status} />
-          <span>{r.blocked ?? ""}</span>
+          <Is kind="rollouts" of={r.summary} />
+          <span>{r.summary.reason}</span>
           <span>{r.step && `Next: ${r.step.message}`}</span>
           <Time at={r.openedAt || r.queuedAt} />
         </li>

@@ -1,6 +1,8 @@
 import { useState } from "preact/hooks";
 import type { HostDetail, HostResources, Resource } from "../api";
 import { Events } from "../parts/events";
+import { Tags } from "../parts/hosts";
+import { Steps } from "../parts/inbox";
 import { WhyHost } from "../parts/ladder";
 import { Command, Empty, Loaded, Section } from "../parts/layout";
 import { Metrics } from "../parts/metrics";
@@ -11,7 +13,7 @@ import { Output, Stream } from "../parts/output";
 import { pathOf } from "../request";
 import { may } from "../login";
 import { replayed, useAnswer } from "../stream";
-import { Status } from "../words";
+import { Is, Status } from "../words";
 
 // HostPage is one host: where it stands, why, what it runs, and what can be done about it.
 export function HostPage({ rest }: { rest: string[] }) {
@@ -45,26 +47,36 @@ export function HostPage({ rest }: { rest: string[] }) {
   );
 }
 
-// phases are the stations of a host on its way, in order.
+// phases are the stations of a host on its way to its target, in order.
 const phases = ["pending", "preparing", "prepared", "activating", "soaking", "converged"];
 
+// stationOf is how far a host is on its way to its target: what it has of an earlier one is no part of that.
+function stationOf(h: HostDetail): number {
+  const there = h.current !== "" && h.current === (h.why.target || h.target);
+  if (h.phase === "converged") return phases.indexOf(there ? "converged" : "pending");
+  return phases.indexOf(h.phase);
+}
+
 function Strip({ h }: { h: HostDetail }) {
-  const at = phases.indexOf(h.phase);
+  const at = stationOf(h);
+  const target = h.why.target || h.target;
   return (
     <>
-      <p>
-        <Status kind="presences" word={h.presence} /> <Status kind="members" word={h.phase} /> {h.incarnation > 0 && <Status kind="health" word={h.health} />}
-        {h.failed && <b class="bad"> {h.failed}</b>}
+      <p class="why">
+        <Is kind="hosts" of={h.summary} /> {h.summary.reason} {h.summary.since ? <span class="dim">since <Time at={h.summary.since} /></span> : null}
       </p>
-      <ol class="strip" aria-label={`Phase: ${h.phase}`}>
+      {(h.summary.next ?? []).length > 0 && <div class="verbs" role="group" aria-label="What helps"><Steps of={h.summary.next} /></div>}
+      <ol class="strip" aria-label={`On its way to its target: ${phases[at] ?? h.summary.word}`}>
         {phases.map((p, i) => <li key={p} class={i < at ? "done" : i === at ? "here" : ""} aria-current={i === at ? "step" : undefined}>{p}</li>)}
       </ol>
       <dl class="facts">
         <dt>Release</dt><dd>{h.runs ?? "nothing that the log knows"}</dd>
         <dt>Bundle</dt><dd class="mono">{h.current || "nothing yet"}</dd>
-        <dt>Target</dt><dd class="mono">{h.target === h.current ? "the same" : h.target || "none"}</dd>
+        <dt>Target</dt><dd class="mono">{target === h.current ? "the same" : target || "none"}</dd>
+        {h.behind && <><dt>Behind</dt><dd>{h.behind.reason}; since <Time at={h.behind.since} /></dd></>}
         <dt>Rollout</dt><dd>{h.rollout ? <a href={`/rollouts/${h.rollout}`}>{h.rollout}</a> : "none"}</dd>
-        <dt>Channel</dt><dd>{h.channel} {(h.tags ?? []).map((t) => <a key={t} class="tag" href={`/hosts?tag=${encodeURIComponent(t)}`}>{t}</a>)}</dd>
+        <dt>Channel</dt><dd>{h.channel} <Tags of={h} /></dd>
+        <dt>Presence</dt><dd><Status kind="presences" word={h.presence} /></dd>
         <dt>Last seen</dt><dd><Time at={h.lastSeen} /></dd>
         {h.frozenUntil ? <><dt>Frozen</dt><dd>ends <Time at={h.frozenUntil} />: {h.frozenWhy}</dd></> : null}
       </dl>

@@ -12,7 +12,7 @@ import { call } from "../request";
 import { parameter, withParameters } from "../router";
 import { may } from "../login";
 import { replayed, useAnswer } from "../stream";
-import { Status, wordsOf } from "../words";
+import { Is, Status, wordsOf } from "../words";
 
 // NodesPage lists the nodes, devices that own their configuration.
 export function NodesPage() {
@@ -24,7 +24,7 @@ export function NodesPage() {
       <form class="filters" role="search" onSubmit={(e) => e.preventDefault()}>
         <Part name="search" label="Name" />
         <Choice name="status" label="Status" values={wordsOf("nodes")} />
-        <a href={withParameters({ needs: only ? "" : "true", offset: "" })}>{only ? "Not only those that need somebody" : "Only those that need somebody"}</a>
+        <a href={withParameters({ needs: only ? "" : "true", offset: "" })}>{only ? "Not only those that need a person" : "Only those that need a person"}</a>
       </form>
       <p><a href="/drift">Drift of all nodes, and what was decided about it</a></p>
       <Loaded of={nodes}>
@@ -51,13 +51,13 @@ function Tags({ n }: { n: NodeRow }) {
 
 const columns: Column<NodeRow>[] = [
   { name: "Node", show: (n) => <a href={`/nodes/${n.name}`}>{n.name}</a> },
-  { name: "Status", show: (n) => <><Status kind="nodes" word={n.status} /> {n.since ? <Time at={n.since} /> : null}</> },
+  { name: "Status", show: (n) => <><Is kind="nodes" of={n.summary} /> {n.summary.since ? <>since <Time at={n.summary.since} /></> : null}</> },
   { name: "Driver", show: (n) => [n.driver, n.version].filter(Boolean).join(" "), narrow: true },
   { name: "Pushed", show: (n) => count(n.legs.pushed), narrow: true },
   { name: "Waiting", show: (n) => count((n.legs.pending ?? 0) + (n.legs.pushing ?? 0)), narrow: true },
   { name: "Failed", show: (n) => count(n.legs.failed), narrow: true },
   { name: "Drift", show: (n) => <Tags n={n} /> },
-  { name: "Needs somebody", show: (n) => (n.needs ?? []).map((text) => <div key={text}>{text}</div>) },
+  { name: "Why", show: (n) => n.summary.reason },
 ];
 
 // NodePage is one node: where it stands, what is pushed to it, its drift, and what was decided.
@@ -90,7 +90,7 @@ function Standing({ n }: { n: NodeDetail }) {
   const parts = { node: n.name };
   return (
     <>
-      <p class="why"><Status kind="nodes" word={n.status} /> {n.since ? <Time at={n.since} /> : null} {n.why}</p>
+      <p class="why"><Is kind="nodes" of={n.summary} /> {n.summary.since ? <>since <Time at={n.summary.since} /></> : null} {n.summary.reason}</p>
       {n.problem && <p role="alert" class="error">Its last report or connection was refused: {n.problem}. The timeline says why.</p>}
       {n.status === "not-registered" && <p>It never registered. Next: <Command line={`steady node token ${n.name}`} /></p>}
       <dl class="facts">

@@ -13,7 +13,7 @@ import { call } from "../request";
 import { go, parameter, withParameters } from "../router";
 import { may } from "../login";
 import { replayed, useAnswer } from "../stream";
-import { Status, kinds, titleOf } from "../words";
+import { Is, kinds, titleOf } from "../words";
 
 // ObjectPage is a flow, a tunnel or a document: what it is to be, how far each of its nodes is,
 // and what it was.
@@ -38,7 +38,7 @@ function Known({ o, editing }: { o: ObjectDetail; editing: boolean }) {
   return (
     <>
       <p class="why">
-        <Status kind={o.inBin ? "other" : "legs"} word={o.inBin ? "in the bin" : o.status} /> version {o.version}, changed <Time at={o.changedAt} />{o.removed && !o.inBin && ", being deleted"}
+        <Is kind="legs" of={o.summary} /> {o.summary.reason} <span class="dim">version {o.version}, changed <Time at={o.changedAt} />{o.removed && !o.inBin && ", being deleted"}</span>
       </p>
       <Verbs o={o} />
       <Section title="Pushes"><LegTable of="object" legs={o.legs ?? []} /></Section>
@@ -102,6 +102,10 @@ function Edit({ kind, name, is, draft }: { kind: string; name: string; is?: Obje
       throw e;
     });
   };
+  const change = (d: Document) => {
+    setDoc(d);
+    setSeen(undefined);
+  };
   const preview = () => {
     setSeen(undefined);
     told(call("preview-object", { kind, name }, body({}))).then(setSeen, () => undefined);
@@ -111,8 +115,8 @@ function Edit({ kind, name, is, draft }: { kind: string; name: string; is?: Obje
   return (
     <Section title={is ? "Change" : "Make"}>
       <div class="edit">
-        <Fields kind={kind} doc={doc} set={setDoc} definition={definition} wrong={where ? { [where.role]: { [where.field]: error } } : {}} modes={modes} />
-        <Source id="source" doc={doc} set={setDoc} reads={`steady ${kind} ${is ? "edit" : "create"} -f reads the same`} />
+        <Fields kind={kind} doc={doc} set={change} definition={definition} wrong={where ? { [where.role]: { [where.field]: error } } : {}} modes={modes} />
+        <Source id="source" doc={doc} set={change} typed={() => setSeen(undefined)} reads={`steady ${kind} ${is ? "edit" : "create"} -f reads the same`} />
       </div>
       <div class="verbs">
         <button type="button" onClick={preview}>Preview</button>

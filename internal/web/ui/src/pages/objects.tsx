@@ -8,7 +8,7 @@ import { Time } from "../parts/time";
 import { go } from "../router";
 import { may } from "../login";
 import { replayed, useAnswer } from "../stream";
-import { Status, kinds, titleOf, wordsOf } from "../words";
+import { Is, kinds, titleOf, wordsOf } from "../words";
 
 // ObjectsPage lists the objects of a kind with the push status of each leg, and begins new ones.
 export function ObjectsPage({ kind }: { kind: string }) {
@@ -36,7 +36,8 @@ export function ObjectsPage({ kind }: { kind: string }) {
 
 // columns has one for each leg, in the order in which they are pushed.
 const columns = (roles: string[]): Column<ObjectRow>[] => [
-  { name: "Name", show: (o) => <><a href={`/config/${o.kind}/${o.name}`}>{o.name}</a>{o.inBin ? <> <Status kind="other" word="in the bin" /></> : o.removed ? " being deleted" : ""}</> },
+  { name: "Name", show: (o) => <><a href={`/config/${o.kind}/${o.name}`}>{o.name}</a>{o.removed && !o.inBin ? " being deleted" : ""}</> },
+  { name: "Status", show: (o) => <Is kind="legs" of={o.summary} /> },
   ...roles.map((role): Column<ObjectRow> => ({
     name: titleOf(roles.length > 1 ? role : "push"),
     show: (o) => (o.legs ?? []).filter((l) => l.role === role).map((l) => <div key={l.role}><Push leg={l} /> <a href={`/nodes/${l.node}`}>{l.node}</a></div>),

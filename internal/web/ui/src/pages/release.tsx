@@ -6,7 +6,7 @@ import { Time } from "../parts/time";
 import { Verb, because } from "../parts/verb";
 import { pathOf } from "../request";
 import { useAnswer } from "../stream";
-import { Status } from "../words";
+import { Is } from "../words";
 
 // ReleasePage is what the newest release asks for, and what it would change on which hosts.
 export function ReleasePage() {
@@ -65,7 +65,7 @@ const signed: Column<Override>[] = [
 const channels: Column<NonNullable<FleetStatus["channels"]>[number]>[] = [
   { name: "Channel", show: (c) => c.name },
   { name: "Rollout", show: (c) => (c.rollout ? <a href={`/rollouts/${c.rollout}`}>{c.rollout}</a> : "none") },
-  { name: "State", show: (c) => <Status kind="rollouts" word={c.status ?? ""} /> },
+  { name: "State", show: (c) => <><Is kind="rollouts" of={c.summary} /> {c.summary.reason}</> },
   { name: "Queued", show: (c) => (c.queued ? <a href={`/rollouts/${c.queued}`}>{c.queued}</a> : "") },
 ];
 

@@ -211,7 +211,7 @@ function Edit({ place, schema, set, signed, others }: { place: Place; schema: Sc
     <>
       <div class="edit">
         <Form id="field" schema={schema} doc={doc} set={change} skip={["name"]} names={names} problems={problems} />
-        <Source id="source" doc={doc} set={change} />
+        <Source id="source" doc={doc} set={change} typed={() => setPlan(undefined)} />
       </div>
       <div class="verbs">
         <button type="button" onClick={preview}>Preview</button>

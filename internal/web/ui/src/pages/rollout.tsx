@@ -9,7 +9,7 @@ import { Pager } from "../parts/table";
 import type { Operation } from "../request";
 import { parameter } from "../router";
 import { replayed, useAnswer } from "../stream";
-import { Status, toneOf } from "../words";
+import { Is, toneOf } from "../words";
 
 // RolloutPage is one rollout: what it waits for, its waves as they fill, and its hosts, those
 // that failed first.
@@ -30,7 +30,7 @@ function Detail({ r }: { r: RolloutDetail }) {
   return (
     <>
       <p>
-        <Status kind="rollouts" word={r.status} /> {r.reason && <span>{r.reason}</span>}{" "}
+        <Is kind="rollouts" of={r.summary} /> {r.summary.reason && <span>{r.summary.reason}</span>}{" "}
         {r.endedAt ? <>Ended <Time at={r.endedAt} />.</> : r.openedAt ? <>Opened <Time at={r.openedAt} />.</> : <>Queued <Time at={r.queuedAt} />.</>}
       </p>
       {r.step && <p>Next: {r.step.message}.</p>}
@@ -78,7 +78,7 @@ function WaveRow({ wave, blocks }: { wave: Wave; blocks: Block[] }) {
   if (waiting > 0) parts.push({ word: "waiting", count: waiting, tone: "wait" });
   return (
     <li>
-      <h3>{wave.name} <Status kind="waves" word={wave.state} /></h3>
+      <h3>{wave.name} <Is kind="waves" of={wave.summary} /></h3>
       <Bar label={`Wave ${wave.name}`} parts={parts} />
       <p class="dim">
         {parts.map((p) => `${p.count} ${p.word}`).join(", ") || "no hosts"} of {wave.hosts}

@@ -3,12 +3,12 @@ import { Command, Empty, Loaded } from "../parts/layout";
 import { type Column, Table } from "../parts/table";
 import { Time } from "../parts/time";
 import { useAnswer } from "../stream";
-import { Status } from "../words";
+import { Is } from "../words";
 
 const columns: Column<Rollout>[] = [
   { name: "Rollout", show: (r) => <a href={`/rollouts/${r.name}`}>{r.name}</a> },
-  { name: "State", show: (r) => <Status kind="rollouts" word={r.status} /> },
-  { name: "Waits for", show: (r) => r.blocked ?? r.reason ?? "" },
+  { name: "State", show: (r) => <Is kind="rollouts" of={r.summary} /> },
+  { name: "Why", show: (r) => r.summary.reason },
   { name: "Opened", show: (r) => <Time at={r.openedAt || r.queuedAt} />, narrow: true },
   { name: "Ended", show: (r) => (r.endedAt ? <Time at={r.endedAt} /> : ""), narrow: true },
 ];

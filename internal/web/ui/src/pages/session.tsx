@@ -8,7 +8,7 @@ import { Verb } from "../parts/verb";
 import { call, pathOf } from "../request";
 import { may } from "../login";
 import { now, replayed, useAnswer } from "../stream";
-import { Status } from "../words";
+import { Is } from "../words";
 
 // SessionPage is one session: its timeslot, and its parts, pods and phases as a tree.
 export function SessionPage({ name }: { name: string }) {
@@ -30,7 +30,7 @@ function Known({ s }: { s: Session }) {
   const slot = slotOf(s.timeslot);
   return (
     <>
-      <p class="why"><Status kind="sessions" word={s.state} /> {s.reason}{s.alert && <> <a href="/attention">It needs somebody</a></>}</p>
+      <p class="why"><Is kind="sessions" of={s.summary} /> {s.summary.reason}</p>
       <p class="dim">Of {s.owner}{s.created && <>, asked for <Time at={Date.parse(s.created)} /></>}</p>
       <Verbs s={s} slot={slot} over={over} />
       <Section title="Timeslot">
@@ -95,9 +95,8 @@ function PartNode({ session, part, over }: { session: string; part: SessionPartS
     <li>
       <div class="node">
         <h3>part {part.name}</h3>
-        <Status kind="parts" word={part.phase} />
-        {part.stopped && <Status kind="other" word="stopped" />}
-        <span>{part.reason}</span>
+        <Is kind="parts" of={part.summary} />
+        <span>{part.summary.reason}</span>
         {!over && (
           <span class="verbs" role="group" aria-label={`Verbs of part ${part.name}`}>
             {part.stopped
@@ -120,7 +119,7 @@ function PodNode({ pod }: { pod: SessionPodStatus }) {
     <li>
       <div class="node">
         <b>pod {pod.name}</b>
-        <Status kind="parts" word={pod.phase} />
+        <Is kind="parts" of={pod.summary} />
         {host && <span>on <a href={`/hosts/${host}`}>{host}</a>{(gpus ?? []).length > 0 && `, GPU ${gpus!.join(", ")}`}</span>}
         <span>{tried(pod.reason, pod.attempts)}</span>
       </div>
@@ -138,7 +137,7 @@ function PhaseNode({ parts, phase, over }: { parts: { name: string; part: string
     <li>
       <div class="node">
         <b>phase {phase.name}</b>
-        <Status kind="phases" word={phase.state} />
+        <Is kind="phases" of={phase.summary} />
         <span>{tried(phase.reason, phase.attempts)}</span>
         {!over && anew.includes(phase.state) && (
           <span class="verbs" role="group" aria-label={`Verbs of phase ${at}`}>

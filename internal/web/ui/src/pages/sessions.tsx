@@ -6,7 +6,7 @@ import { Time } from "../parts/time";
 import { SessionNav, slotOf } from "../parts/timeslot";
 import { may } from "../login";
 import { replayed, useAnswer } from "../stream";
-import { Status, wordsOf } from "../words";
+import { Is, wordsOf } from "../words";
 
 // SessionsPage lists the sessions that are kept, those that start last first.
 export function SessionsPage() {
@@ -34,9 +34,9 @@ export function SessionsPage() {
 
 const columns: Column<Session>[] = [
   { name: "Session", show: (s) => <a href={`/sessions/${s.name}`}>{s.name}</a> },
-  { name: "State", show: (s) => <><Status kind="sessions" word={s.state} />{s.alert && <> <a href="/attention">needs somebody</a></>}</> },
+  { name: "State", show: (s) => <Is kind="sessions" of={s.summary} /> },
   { name: "Starts", show: (s) => <Time at={slotOf(s.timeslot).start} /> },
   { name: "Ends", show: (s) => <Time at={slotOf(s.timeslot).end} /> },
   { name: "Owner", show: (s) => s.owner, narrow: true },
-  { name: "Why", show: (s) => s.reason },
+  { name: "Why", show: (s) => s.summary.reason },
 ];

@@ -1,13 +1,14 @@
 import type { Item, Source, Token } from "../api";
 import { bytes, counted } from "../parts/amount";
 import { Chain } from "../parts/chain";
+import { InboxList, ofServer } from "../parts/inbox";
 import { Command, Empty, Loaded, Section } from "../parts/layout";
 import { type Column, Table } from "../parts/table";
 import { Time } from "../parts/time";
 import { Verb, because } from "../parts/verb";
 import { may, me } from "../login";
 import { useAnswer } from "../stream";
-import { Status } from "../words";
+import { Is, Status } from "../words";
 
 // SettingsPage is the server itself: who may what, what ends when, and how it is.
 export function SettingsPage() {
@@ -18,6 +19,7 @@ export function SettingsPage() {
       <Loaded of={status}>
         {(s) => (
           <>
+            <Section title="Needs you"><InboxList inbox={ofServer(s.inbox)} /></Section>
             <Section title="Server">
               {s.safeMode && <p role="alert" class="error">{s.safeMode}</p>}
               <dl class="facts">
@@ -91,14 +93,15 @@ const ends: Column<Item>[] = [
   { name: "What", show: (i) => <>{i.kind} {i.name}</> },
   { name: "Level", show: (i) => <Status kind="other" word={i.level} /> },
   { name: "Ends", show: (i) => (i.ends ? <Time at={i.ends} /> : i.limit ? `${amount(i.used ?? 0)} of ${amount(i.limit)}` : "") },
-  { name: "Next", show: (i) => <>{i.message} {i.next}</> },
+  { name: "Why, and what helps", show: (i) => <>{i.message} {i.next}</> },
 ];
 
 const sources: Column<Source>[] = [
   { name: "Source", show: (s) => s.name },
   { name: "Release", show: (s) => (s.ref ? `${s.ref}, version ${s.version}` : "none yet") },
   { name: "Looked", show: (s) => <Time at={s.lastLook} /> },
-  { name: "Trouble", show: (s) => s.refused?.detail ?? s.unfetched?.detail ?? s.lastError ?? "" },
+  { name: "State", show: (s) => <Is kind="other" of={s.summary} /> },
+  { name: "Why", show: (s) => s.summary.reason },
 ];
 
 function Tokens() {

@@ -1,5 +1,5 @@
-// counted is a number with its noun, which is given in the singular: 1 host, 2 hosts.
-export const counted = (n: number, noun: string) => `${n} ${noun}${n === 1 ? "" : "s"}`;
+// counted is a number with its noun: 1 host, 2 hosts.
+export const counted = (n: number, one: string, many = `${one}s`) => `${n} ${n === 1 ? one : many}`;
 
 const units: [number, string][] = [[2 ** 40, "TiB"], [2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"]];
 

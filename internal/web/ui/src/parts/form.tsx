@@ -190,7 +190,7 @@ const pause = 150;
 
 // Source is the same document as YAML, which the server reads and writes. What cannot be read stays as it
 // is typed, and says where.
-export function Source({ id, doc, set, reads = "steady apply reads the same" }: { id: string; doc: Document; set: (doc: Document) => void; reads?: string }) {
+export function Source({ id, doc, set, typed: began, reads = "steady apply reads the same" }: { id: string; doc: Document; set: (doc: Document) => void; typed: () => void; reads?: string }) {
   const [text, setText] = useState("");
   const [wrong, setWrong] = useState("");
   const same = useRef<string | undefined>(undefined); // the document that the text is, as JSON
@@ -212,6 +212,7 @@ export function Source({ id, doc, set, reads = "steady apply reads the same" }: 
   const type = (e: Event) => {
     const typed = (e.target as HTMLTextAreaElement).value;
     setText(typed);
+    began();
     clearTimeout(reading.current);
     reading.current = setTimeout(() => {
       const read = typed.trim() === "" ? Promise.resolve({ value: {} }) : call("convert-yaml", {}, { yaml: typed });

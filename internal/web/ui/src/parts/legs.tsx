@@ -1,6 +1,5 @@
 import type { EpisodeRow, LegRow, Outcome, Wait } from "../api";
-import { Status } from "../words";
-import { counted } from "./amount";
+import { Is, Status, commandOf } from "../words";
 import { Command, Empty } from "./layout";
 import { type Column, Table } from "./table";
 import { Time } from "./time";
@@ -19,8 +18,8 @@ export function Waits({ wait }: { wait: Wait | undefined }) {
 export function Push({ leg }: { leg: LegRow }) {
   return (
     <>
-      <Status kind="legs" word={leg.status} />{leg.removed && " being deleted"}
-      {leg.drift && <> <Status kind="drift" word={leg.drift} /> <a href={`/drift/${leg.episode}`}>{leg.episode}</a></>}
+      <Is kind={leg.drift ? "drift" : "legs"} of={leg.summary} />{leg.removed && " being deleted"}
+      {leg.drift && <> <a href={`/drift/${leg.episode}`}>{leg.episode}</a></>}
     </>
   );
 }
@@ -31,7 +30,7 @@ export function Detail({ leg }: { leg: LegRow }) {
     <>
       {leg.error && <div class="error">{leg.error}{leg.attempts ? <span class="dim"> (attempt {leg.attempts}, since <Time at={leg.failedSince} />)</span> : null}</div>}
       <Waits wait={leg.wait} />
-      {leg.effect && <div><Status kind="other" word={leg.effect} /> {leg.detail}</div>}
+      {leg.effect && !leg.drift && <div><Status kind="other" word={leg.effect} /> {leg.detail}</div>}
     </>
   );
 }
@@ -56,11 +55,11 @@ export const what = (e: EpisodeRow) => `${e.kind} ${e.name || e.objectId}${e.rol
 
 export const episodeColumns: Column<EpisodeRow>[] = [
   { name: "Episode", show: (e) => <a href={`/drift/${e.id}`}>{e.id}</a> },
-  { name: "Drift", show: (e) => <><Status kind="drift" word={e.drift} />{e.conflict && <> <Status kind="drift" word="conflict" /></>}</> },
+  { name: "Drift", show: (e) => <Is kind="drift" of={e.summary} /> },
   { name: "Object", show: (e) => (e.name ? <a href={`/config/${e.kind}/${e.name}`}>{what(e)}</a> : what(e)) },
   { name: "Node", show: (e) => <a href={`/nodes/${e.node}`}>{e.node}</a> },
   { name: "Since", show: (e) => <Time at={e.openedAt} />, narrow: true },
-  { name: "Next", show: (e) => (e.decided ? "decided, under way" : e.fields > 0 ? `${counted(e.fields, "field")} to decide` : ""), narrow: true },
+  { name: "Next", show: (e) => <>{e.summary.reason}{(e.summary.next ?? []).map((r) => <Command key={r.verb} line={commandOf(r)} />)}</>, narrow: true },
 ];
 
 // Episodes lists episodes of drift.

@@ -15,6 +15,7 @@ export const opened = signal(false);
 // pages are those of the navigation, by the key that opens them behind g.
 export const pages: [string, string, string][] = [
   ["f", "Fleet", "/"],
+  ["a", "Attention", "/attention"],
   ["r", "Rollouts", "/rollouts"],
   ["h", "Hosts", "/hosts"],
   ["w", "Workspaces", "/workspaces"],

@@ -1,5 +1,5 @@
 import type { Session, SessionTimeslot } from "../api";
-import { now, useAnswer } from "../stream";
+import { now } from "../stream";
 import { absolute } from "./time";
 
 // Slot is a timeslot in milliseconds since 1970.
@@ -53,14 +53,13 @@ export function TimeslotBar({ slot }: { slot: Slot }) {
 // hostsOf are the hosts that a session has booked, each once.
 export const hostsOf = (s: Session): string[] => [...new Set((s.parts ?? []).flatMap((p) => p.pods ?? []).flatMap((p) => (p.host ? [p.host] : [])))].sort();
 
-const kin: [string, string][] = [["Sessions", "/sessions"], ["Calendar", "/calendar"], ["Attention", "/attention"], ["Templates", "/templates"]];
+const kin: [string, string][] = [["Sessions", "/sessions"], ["Calendar", "/calendar"], ["Templates", "/templates"]];
 
-// SessionNav leads from one of the pages about all sessions to the others, with how much needs somebody.
+// SessionNav leads from one of the pages about all sessions to the others.
 export function SessionNav({ at }: { at: string }) {
-  const open = useAnswer("list-attention").value?.items?.length ?? 0;
   return (
     <nav class="kinds" aria-label="Of sessions">
-      {kin.map(([name, to]) => <a key={to} href={to} aria-current={to === at ? "page" : undefined}>{name}{to === "/attention" && open > 0 && ` (${open})`}</a>)}
+      {kin.map(([name, to]) => <a key={to} href={to} aria-current={to === at ? "page" : undefined}>{name}</a>)}
     </nav>
   );
 }

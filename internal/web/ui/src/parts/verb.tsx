@@ -50,7 +50,7 @@ export function Verb(v: VerbOf) {
   const [given, setGiven] = useState<Record<string, string>>({});
   const [error, setError] = useState("");
   const [busy, setBusy] = useState(false);
-  const key = useId(); // one verb may stand twice on a page
+  const key = useId();
   if (!may(v.operation) || replayed.value !== undefined) return null;
   const initial = Object.fromEntries((v.fields ?? []).map((f) => [f.name, f.value ?? ""]));
   const all = { ...initial, ...given };
@@ -79,12 +79,13 @@ export function Verb(v: VerbOf) {
     const t = e.target as HTMLInputElement;
     setGiven({ ...given, [name]: t.type === "checkbox" ? (t.checked ? "true" : "") : t.value });
   };
+  const about = Object.entries(v.parts ?? {}).filter(([part]) => part !== "verb").map(([, name]) => name); // the label is the verb
   return (
     <>
       <button type="button" class={v.danger ? "danger" : ""} onClick={open} data-verb={v.operation}>{v.label}</button>
       <dialog ref={dialog} aria-labelledby={key} class="verb">
         <form onSubmit={submit}>
-          <h2 id={key}>{v.label} {Object.entries(v.parts ?? {}).filter(([part]) => part !== "verb").map(([, value]) => value).join(" ")}</h2>
+          <h2 id={key}>{[v.label, ...about].join(" ")}</h2>
           {v.what && <p>{v.what}</p>}
           {(v.fields ?? []).filter((f) => !f.after || f.after.test(error) || given[f.name]).map((f) => (
             <label key={f.name} class={f.type === "checkbox" ? "check" : ""}>
