@@ -253,7 +253,7 @@ func episodeFlow(t *testing.T, s *site, p *browse.Page) {
 
 func flowsFlow(t *testing.T, s *site, p *browse.Page) {
 	flows := p.In("group", "Flows")
-	flows.WaitText("loud ✖failed gw-4")
+	flows.WaitText("✖failed gw-4")
 	flows.WaitText("bitrate: 9000 is too much")
 	p.Write("searchbox", "Part of its name or a node's", "gw-1")
 	p.WaitText("2 in all")

@@ -151,9 +151,7 @@ func hostFlow(t *testing.T, s *story, p *browse.Page) {
 	why := testkit.Value(s.op.Why(s.ctx(), "h-0002"))(t)
 	p.In("region", "Why").WaitText(why.Message)
 	p.WaitText("activation failed: the test says so")
-	if text := p.In("region", "Why").Text("list", "Gates before the next grant"); !strings.Contains(text, "holds") {
-		t.Errorf("the gates of a host that does not run its target: %s", text)
-	}
+	p.In("region", "Why").Choose("DisclosureTriangle", fmt.Sprintf("The %d gates before its grant", len(why.Gates)))
 	for _, g := range why.Gates {
 		p.In("region", "Why").WaitText(string(g.Gate))
 		if g.Block != nil {
