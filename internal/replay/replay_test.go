@@ -177,7 +177,7 @@ func TestStricterPolicyHaltsEarlier(t *testing.T) {
 	}
 	out := rerunOf(t, h, edits(t, "maxFailures=0"))
 	at, when := end(out)
-	if at != "failed" || when > 2*minute {
+	if at != "halted" || when > 2*minute {
 		t.Errorf("it is %s after %s", at, when)
 	}
 	d := out.Divergence

@@ -153,6 +153,7 @@ var asked = map[string]string{
 	"ignore-drift":        nodesReason,
 	"unignore-drift":      nodesReason,
 	"convert-yaml":        "none: it reads and writes a text, and changes nothing of the fleet",
+	"foresee-release":     "none: it tells what a push would do, and changes nothing of the fleet",
 	"create-rerun":        "none: it plays a copy of the log, and changes nothing of the fleet",
 	"put-template":        sessionsReason,
 	"remove-template":     sessionsReason,
@@ -300,7 +301,7 @@ func plannerVerbs(t *testing.T) (names []string) {
 				}
 			}
 		case *ast.ValueSpec:
-			if n.Type != nil && words(n.Type) == "Verb" {
+			if n.Type != nil && words(n.Type) == "Verb" && !slices.Contains([]string{"Promoting", "Retrying", "RollingBack"}, n.Names[0].Name) { // which are functions of their own
 				names = append(names, n.Names[0].Name)
 			}
 		}

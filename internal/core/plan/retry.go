@@ -23,13 +23,21 @@ func Retry(s *State, id, reason, actor string, now clock.Instant) ([]event.Entry
 	if err := s.may(Retrying, r, now); err != nil {
 		return nil, err
 	}
-	if ev := s.retrying(r, reason, actor, ""); len(ev.Refusing) > 0 && !movesOn(r, &ev) {
-		return nil, verbErrorf("nothing would come of it: %s went back from %s and %s its bundle quarantined, which no token ends: steady rollout retry %s --sign KEYS",
-			prose.Names(ev.Refusing, 5), r.Name, prose.Verb(len(ev.Refusing), "has", "have"), r.Name)
-	}
 	d := &decider{s: s, now: now}
 	d.retry(r, reason, actor, "")
 	return d.entries, d.err
+}
+
+// mayRetryUnsigned is mayRetry of a retry that no host obeys which refuses the bundle itself.
+func (s *State) mayRetryUnsigned(r *rollout.Rollout) error {
+	if err := s.mayRetry(r); err != nil {
+		return err
+	}
+	if ev := s.retrying(r, "", "", ""); len(ev.Refusing) > 0 && !movesOn(r, &ev) {
+		return verbErrorf("nothing would come of it: %s went back from %s and %s its bundle quarantined, which no token ends: steady rollout retry %s --sign KEYS",
+			prose.Names(ev.Refusing, 5), r.Name, prose.Verb(len(ev.Refusing), "has", "have"), r.Name)
+	}
+	return nil
 }
 
 // mayRetry says why a rollout is not tried again, if it is not.

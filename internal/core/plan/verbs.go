@@ -60,7 +60,7 @@ func (s *State) may(verb Verb, r *rollout.Rollout, now clock.Instant) error {
 		if t := s.Overrides.Restrictions("", r.Manifest); t != nil {
 			return needsSignature("rollout "+r.Name, t, "steady rollout retry "+r.Name+" --sign KEYS")
 		}
-		return s.mayRetry(r)
+		return s.mayRetryUnsigned(r)
 	case RollingBack:
 		return s.mayRollBack(r)
 	default:
