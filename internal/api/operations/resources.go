@@ -219,7 +219,7 @@ func (in *resourceListIn) hosts(s *plan.State, roster map[string]corefleet.Roste
 	if len(in.Hosts) > 0 {
 		return in.Hosts
 	}
-	return hostNames(s, roster)
+	return slices.DeleteFunc(hostNames(s, roster), s.Gone)
 }
 
 func (in *resourceListIn) picks(host string, r *operator.Resource) bool {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/gate"
 )
 
 // maxFormer bounds how many names of a machine are kept.
@@ -26,6 +27,25 @@ func (h *Host) FormerNames() []FormerName {
 		return nil
 	}
 	return h.Former
+}
+
+// Gone reports whether nothing runs under a name any more: the host is decommissioned, or its machine
+// enrolled again under another name.
+func (s *State) Gone(name string) bool {
+	h := s.Hosts[name]
+	if h == nil {
+		return false
+	}
+	if h.IdentityStatus() == gate.Decommissioned {
+		return true
+	}
+	for _, other := range s.enrolledWith(h.EventKey) {
+		o := s.Hosts[other]
+		if o != h && slices.ContainsFunc(o.FormerNames(), func(f FormerName) bool { return f.Name == name && f.Incarnation == h.Incarnation }) {
+			return true
+		}
+	}
+	return false
 }
 
 // formerOf is what a host that enrols was called before: what has its key under another name,

@@ -45,6 +45,9 @@ func TestRenamedHostKnowsItsFormerNames(t *testing.T) {
 	want(w.s, "box-2") // anybody may name a key
 	report(w.s, "box-2")
 	want(w.s, "box-2", "edge-2")
+	if !w.s.Gone("edge-2") || w.s.Gone("box-2") || w.s.Gone("other") || w.s.Gone("none") {
+		t.Fatal("nothing runs under the former name alone")
+	}
 	if got := w.s.Hosts["box-2"].FormerNames()[0]; got.Incarnation != 1 || got.Until != start+3 {
 		t.Fatalf("it was %+v", got)
 	}
@@ -53,6 +56,9 @@ func TestRenamedHostKnowsItsFormerNames(t *testing.T) {
 	want(w.s, "liar")
 	enrol(w.s, "edge-2", "z", 2) // another machine takes the name
 	report(w.s, "edge-2")
+	if w.s.Gone("edge-2") {
+		t.Fatal("another machine runs under the name")
+	}
 	want(w.s, "edge-2")
 	restored := testkit.Value(plan.Clone(w.s, w.docs))(t)
 	for _, s := range []*plan.State{w.s, restored} {
