@@ -18,7 +18,7 @@ import (
 
 // mention finds what reads as a command of steady: its name, at least one word, and what follows up to the
 // end of the clause.
-var mention = regexp.MustCompile("(?:^|[^\\w./-])steady((?: +(?:[a-z][a-z-]*|--?[a-z][a-z-]*(?:=\\S*)?|[A-Z][A-Z/.\\[\\]|=-]*|%[sdqv]|[\\w./{}<>$\\[\\]@*'=-]+))+)")
+var mention = regexp.MustCompile(`(?:^|[^\w./-])steady((?: +(?:[a-z][a-z-]*|--?[a-z][a-z-]*(?:=\S*)?|[A-Z][A-Z/.\[\]|=-]*|%[sdqv]|[\w./{}<>$\[\]@*'=-]+))+)`)
 
 // placeholder is a word of a mention that stands for another one.
 var placeholder = regexp.MustCompile(`%[sdqv]|\$\{[^}]*\}?|<[^>]*>`)

@@ -189,7 +189,7 @@ func (h *Handler) endOf(ctx context.Context, name string, manifest digest.Digest
 		}
 		return seq, nil
 	}
-	return 0, nil
+	return 0, err
 }
 
 // neverOpened says what became of a rollout that is not known: a later release may have

@@ -15,7 +15,7 @@ func (o OnItem) Subject() Subject {
 	case "drift", "expiry", "server":
 		return Subject{}
 	}
-	return Subject{o.Kind, o.Name}
+	return Subject(o)
 }
 
 // OnAttention is an event of the inbox.
