@@ -21,7 +21,7 @@ import (
 var mention = regexp.MustCompile(`(?:^|[^\w./-])steady((?: +(?:[a-z][a-z-]*|--?[a-z][a-z-]*(?:=\S*)?|[A-Z][A-Z/.\[\]|=-]*|%[sdqv]|[\w./{}<>$\[\]@*'=-]+))+)`)
 
 // placeholder is a word of a mention that stands for another one.
-var placeholder = regexp.MustCompile(`%[sdqv]|\$\{[^}]*\}?|<[^>]*>`)
+var placeholder = regexp.MustCompile(`%[sdqv]|\$\{[^}]*\}?|\{\d\}|<[^>]*>`)
 
 // texts are the parts of a file that people read, each with its line.
 func texts(t *testing.T, path string, raw []byte) map[int]string {
