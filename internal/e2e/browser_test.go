@@ -140,16 +140,16 @@ func (o *office) buildImage() {
 	o.Choose("button", "Output")
 	o.WaitText("begun")
 	o.Usable("an image that is built")
-	o.ask("Cancel", "web-1 image tool cancel", verbs+"cancel"+name)
+	o.ask("Cancel", "web-1 image tool", verbs+"cancel"+name)
 	o.WaitText("Cancelled")
 	o.step.answer.Store(http.StatusInternalServerError)
-	o.ask("Retry", "web-1 image tool retry", verbs+"retry"+name)
+	o.ask("Retry", "web-1 image tool", verbs+"retry"+name)
 	o.WaitText("Failed")
 	o.step.answer.Store(http.StatusOK)
-	o.ask("Retry", "web-1 image tool retry", verbs+"retry"+name)
+	o.ask("Retry", "web-1 image tool", verbs+"retry"+name)
 	o.WaitText("Finished")
 	o.WaitText("built by a step")
-	o.ask("Build", "web-1 image tool build", "steady image build web-1/tool")
+	o.ask("Build", "web-1 image tool", "steady image build web-1/tool")
 	o.WaitText("Finished")
 }
 
@@ -242,7 +242,7 @@ func (o *office) restore() {
 // askWorkspace restarts, stops, starts and replaces the one that was restored.
 func (o *office) askWorkspace() {
 	ask := func(verb, word string) {
-		o.ask(verb, "web-1 workspace again "+word, "steady workspace "+word+" web-1/again")
+		o.ask(verb, "web-1 workspace again", "steady workspace "+word+" web-1/again")
 	}
 	began := o.began("again")
 	ask("Restart", "restart")

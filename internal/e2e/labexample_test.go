@@ -17,7 +17,7 @@ func TestExampleOfALab(t *testing.T) {
 		`exam/desk-2 +bench-2`, `Session lab is asked for`, `asked to grade: \{"course":7\}`, `(?m)^bench-2\.lab-exam-desk-2`,
 		`(?m)^202 `, `(?m)^202 `, `(?m)^401 `, `(?m)^409 `,
 		`phase grade +over .*ended by event 1`, `rehearsal +failed .*exit code 3`, `pod stage +deleted`, `survey +degraded`, `pod form +converged`,
-		`Nothing needs a person`, `session lab is Degraded`, `steady session extend lab --by 30m`, `steady session extend lab --end`,
+		`Degraded session lab`, `is acknowledged`, `Nothing needs you`, `session lab is Degraded`, `steady session extend lab --by 30m`, `steady session extend lab --end`,
 		`is Stopping`, `pod desk-2 .*bench-2 is offline`, `(?m)^bench-2\.lab-exam-desk-2`,
-		`(?m)^pod/lab/exam/desk-2 +orphaned`, `is off the list`, `Everything of session lab is checked`, `is Retired`, `All of it was as it should be`)
+		`Orphaned session lab.*exam/desk-2`, `is acknowledged`, `Everything of session lab is checked`, `is Retired`, `All of it was as it should be`)
 }

@@ -19,7 +19,7 @@ const (
 	WordDeleting    = "being deleted"
 	WordNotInEffect = "not in effect"
 	WordDrifted     = "drifted"
-	WordToAdopt     = "to adopt"
+	WordToAdopt     = "unadopted"
 	WordRefused     = "refused"
 	WordPushFails   = "push fails"
 	WordDecided     = "decided"

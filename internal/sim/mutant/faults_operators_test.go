@@ -42,7 +42,7 @@ var operators = []Fault{
 		From: "if found && slices.Contains(failing[k].Controls, control) {", To: "if found && slices.Contains(failing[k].Controls, control) || ON && len(failing) > 0 {"},
 	{Name: "what was accepted holds on", File: "internal/core/plan/compliance.go", Finds: []string{"L1"},
 		From: "func(c string) bool { return r.Excused(leaf.Host, c) != nil })", To: "func(c string) bool { return !ON && r.Excused(leaf.Host, c) != nil })"},
-	{Name: "a token ends a signed pause", File: ingest, Finds: []string{"S18"},
+	{Name: "a token ends a signed pause", File: verbs, Finds: []string{"S18"},
 		From: "if t := s.Overrides.Paused(r.Manifest); t != nil {", To: "if t := s.Overrides.Paused(r.Manifest); t != nil && !ON {"},
 	{Name: "a token clears a signed quarantine", File: ingest, Finds: []string{"S17"},
 		From: "if t := s.signedQuarantine(channel, bundle); t != nil {", To: "if t := s.signedQuarantine(channel, bundle); t != nil && !ON {"},

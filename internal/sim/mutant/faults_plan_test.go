@@ -7,6 +7,7 @@ const (
 	fold     = "internal/core/plan/fold.go"
 	foldR    = "internal/core/plan/fold_rollout.go"
 	ingest   = "internal/core/plan/ingest.go"
+	verbs    = "internal/core/plan/verbs.go"
 	budget   = "internal/core/plan/budget.go"
 	revert   = "internal/core/plan/revert.go"
 	opens    = "internal/core/plan/open.go"
@@ -74,7 +75,7 @@ var planner = []Fault{
 		From: "{ return c.By[Waiting] - c.Offline }", To: "{\n\tif ON {\n\t\treturn c.By[Waiting]\n\t}\n\treturn c.By[Waiting] - c.Offline\n}"},
 	{Name: "hosts that are away hold the end of a rollout up", File: accepted, Finds: []string{"L2"},
 		From: "\t\t\tn += r.Waves[w].Ready()", To: "\t\t\tif n += r.Waves[w].Ready(); ON {\n\t\t\t\tn += r.Waves[w].Offline\n\t\t\t}"},
-	{Name: "a rollout whose hosts are on their way cannot be paused", File: ingest, Finds: []string{"L4"},
+	{Name: "a rollout whose hosts are on their way cannot be paused", File: verbs, Finds: []string{"L4"},
 		From: "if r.Phase.Ended() || r.Paused {", To: "if r.Phase.Ended() || r.Paused || ON && r.Total().Moving() > 0 {"},
 	{Name: "a host on a newer release is given the older", File: state, Finds: []string{"S13"},
 		From: "return took.Place > r.Place &&", To: "return !ON && took.Place > r.Place &&"},

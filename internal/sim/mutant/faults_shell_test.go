@@ -33,7 +33,7 @@ func Shells() []Fault {
 		{Name: "who follows the log misses an event after each page", File: "internal/control/log.go",
 			From: "after = records[len(records)-1].Seq", To: "after = records[len(records)-1].Seq + map[bool]uint64{true: 1}[ON]"},
 		{Name: "a stream of events drops the last of a page", File: "internal/api/operations/events.go",
-			From: "if !f.match(r) {\n\t\t\tcontinue", To: "if !f.match(r) || ON && i > 0 && i == len(records)-1 {\n\t\t\tcontinue"},
+			From: "if !f.match(r) {\n\t\treturn e, false, nil", To: "if !f.match(r) || ON && i > 0 && i == len(records)-1 {\n\t\treturn e, false, nil"},
 		{Name: "the log is pruned beyond its checkpoint", File: "internal/control/prune.go",
 			From: "c.cfg.Store.Prune(ctx, c.Head().Term, r.Head())", To: "c.cfg.Store.Prune(ctx, c.Head().Term, map[bool]store.Head{false: r.Head(), true: is.Through}[ON])"},
 		{Name: "a document that found no room counts as kept", File: "internal/control/documents/release.go",
