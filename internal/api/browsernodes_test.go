@@ -129,7 +129,7 @@ func TestBrowserNodes(t *testing.T) {
 
 func nodesFlow(t *testing.T, s *site, p *browse.Page) {
 	nodes := p.In("group", "Nodes")
-	for _, text := range []string{"paused", "push fails", "unadopted", "conflict", "▲mismatched"} {
+	for _, text := range []string{"paused", "failed", "unadopted", "conflict", "▲mismatched"} {
 		nodes.WaitText(text)
 	}
 	p.Choose("link", "Only those that need a person")
