@@ -15,7 +15,7 @@ import (
 // one it shows the command that does it: keys are never in a browser.
 var unplaced = map[string]string{
 	"push-release":    "steady release push",
-	"foresee-release": "steady release publish, which asks it before it pushes",
+	"foresee-release": "steady release publish",
 	"newest-release":  "steady release publish",
 	"push-override":   "steady rollout rollback",
 	"push-roots":      "steady keys show",
