@@ -76,7 +76,7 @@ func TestBrowserRunsNoStoredScript(t *testing.T) {
 	look("/")
 	look("/rollouts")
 	look("/rollouts/stable@r2")
-	look("/hosts", evil("failure"), evil("freeze"))
+	look("/hosts", "message'\"><img") // the list has the worst alone, cut
 	look("/hosts/"+a.name, evil("failure"), evil("message"), evil("version"), evil("gpu"))
 	p.In("region", "Resources").Click("DisclosureTriangle", "1 differ")
 	p.WaitText(evil("observed"))

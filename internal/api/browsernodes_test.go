@@ -185,7 +185,7 @@ func pausedFlow(t *testing.T, s *site, p *browse.Page) {
 	s.untilStatus("one", drift.Pushed)
 	s.until("the device to have them again", func() bool { return strings.Contains(s.gw3.read(), "239.0.0.3:1") })
 	s.byKeyboard(t, p, keyed{verb: "Retire", role: "group", part: "Verbs", line: "steady node retire gw-3"})
-	p.WaitText("◌retired")
+	p.WaitText("○retired")
 }
 
 func driftFlow(t *testing.T, s *site, p *browse.Page) {
