@@ -47,7 +47,7 @@ func TestBrowserIsBoundedInHosts(t *testing.T) {
 	if first.Requests > 12 || first.Bytes > 300<<10 || first.Heap > 30<<20 {
 		t.Errorf("the first view takes %+v; requests %+v", first, p.Requests())
 	}
-	for path, text := range map[string]string{"/": "Never enrolled", "/hosts": "of 10000", "/hosts?search=99&sort=-name": "of 280", "/rollouts": "stable@r1", "/rollouts/stable@r1": "canary"} {
+	for path, text := range map[string]string{"/": "never-enrolled", "/hosts": "of 10000", "/hosts?search=99&sort=-name": "of 280", "/rollouts": "stable@r1", "/rollouts/stable@r1": "canary"} {
 		p.Go(w.server.OperatorURL() + path)
 		p.WaitText(text)
 		if n := browse.Eval[int](p, rows); n > 100 {
