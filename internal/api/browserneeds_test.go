@@ -40,6 +40,7 @@ func TestBrowserNeedsYou(t *testing.T) {
 		{"halted rollout", haltedRollout}, {"host that declines", decliningHost}, {"drift", driftedFlow}, {"degraded session", degradedSession},
 	} {
 		t.Run(row.name, func(t *testing.T) {
+			testkit.Needs(t, testkit.Chromium)
 			t.Parallel()
 			w, item, cure := row.trouble(t)
 			if item.Reason == "" {
@@ -58,6 +59,7 @@ func TestBrowserNeedsYou(t *testing.T) {
 		})
 	}
 	t.Run("acknowledged", func(t *testing.T) {
+		testkit.Needs(t, testkit.Chromium)
 		t.Parallel()
 		w, item, _ := haltedRollout(t)
 		p := w.browser(t, w.adminSecret(), "/")

@@ -191,7 +191,7 @@ func pausedFlow(t *testing.T, s *site, p *browse.Page) {
 func driftFlow(t *testing.T, s *site, p *browse.Page) {
 	episodes := p.In("group", "Episodes")
 	episodes.WaitText("flow cam-1")
-	episodes.WaitText("✖conflict")
+	episodes.WaitText("▲conflict")
 	p.TabTo("combobox", "Drift")
 	p.Type("extraneous")
 	episodes.WaitText("gw-2")

@@ -99,7 +99,7 @@ func fleetFlow(t *testing.T, s *story, p *browse.Page) {
 
 func rolloutsFlow(t *testing.T, s *story, p *browse.Page) {
 	p.WaitText("stable@r1 ●terminal")
-	p.WaitText("stable@r2 ◐active")
+	p.WaitText("stable@r2 ▲active")
 	p.Choose("link", storyRun)
 	p.Wait("heading", "Rollout "+storyRun)
 	if at := browse.Eval[string](p, "location.pathname"); at != "/rollouts/"+storyRun {

@@ -178,7 +178,7 @@ func (l *lab) steered(t *testing.T, p *browse.Page) {
 	p.WaitText("◐Stopping")
 	p.In("region", "Parts").WaitText("host h-0000 removes workspace/course-web")
 	l.reports("course-web", "", "Removed")
-	p.WaitText("◌Retired")
+	p.WaitText("○Retired")
 	if l.state("course") != session.Retired {
 		t.Errorf("it is %s", l.state("course"))
 	}
@@ -222,7 +222,7 @@ func TestBrowserCalendarAndAttention(t *testing.T) {
 	picture.Choose("link", "botany…")
 	p.Wait("heading", "Session botany")
 	l.byKeyboard(t, p, keyed{verb: "Cancel", role: "group", part: "Verbs", line: "steady session cancel botany", silent: true})
-	p.WaitText("◌Retired")
+	p.WaitText("○Retired")
 	n := awaiting()
 	n.Timeslot.ProvisionAt, n.Timeslot.Start = n.Timeslot.End.Add(-time.Minute), n.Timeslot.End.Add(-time.Minute)
 	testkit.Value(l.op.CreateSession(l.ctx(), "dawn", n))(t)

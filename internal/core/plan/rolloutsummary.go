@@ -51,13 +51,14 @@ func (s *State) RolloutSummary(r *rollout.Rollout, now clock.Instant) status.Sum
 	if r.Plan == nil {
 		return out
 	}
+	if b := FirstBlock(s, r, now); b != nil && !r.Phase.Ended() && !r.Paused {
+		out.Reason = b.Message
+	}
 	if failed := s.firstFailure(r); failed != "" {
 		out.Reason = prose.Clauses(out.Reason, failed)
 		if !out.Level.NeedsPerson() && r.Total().By[rollout.Broken]+r.Total().By[rollout.RolledBack] > 0 {
 			out.Level, out.Who, out.Next = status.Warning, status.Releaser, []status.Remedy{status.Do(status.RolloutShow, r.Name), status.Do(status.ReleasePublish)}
 		}
-	} else if b := FirstBlock(s, r, now); b != nil && !r.Phase.Ended() && !r.Paused {
-		out.Reason = b.Message
 	}
 	return out
 }
