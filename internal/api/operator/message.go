@@ -238,17 +238,17 @@ var messages = []message{
 		return prose.Format("refused %s[ from %s][: %s][: %s]", v.What, v.Actor, v.Check, v.Detail)
 	}),
 	row(func(v event.AttentionOpened) string {
-		return fmt.Sprintf("%s %s needs a person: %s", v.Kind, v.Name, prose.Detailed(v.Word, v.Reason))
+		return prose.Format("%s %s needs a person[: %s][: %s]", v.Kind, v.Name, v.Word, v.Reason)
 	}),
 	row(func(v event.AttentionClosed) string {
-		return fmt.Sprintf("%s %s needs a person no more: it was %s since %s", v.Kind, v.Name, v.Word, prose.Date(v.Since))
+		return prose.Format("%s %s needs a person no more[: it was %s since "+prose.Date(v.Since)+"]", v.Kind, v.Name, v.Word)
 	}),
 	row(func(v event.AttentionAcknowledged) string {
 		until := ""
 		if v.Until != 0 {
-			until = " until " + prose.Date(v.Until)
+			until = prose.Date(v.Until)
 		}
-		return fmt.Sprintf("%s %s acknowledged by %s%s: %s", v.Kind, v.Name, v.Actor, until, v.Note)
+		return prose.Format("%s %s acknowledged[ by %s][ until %s][: %s]", v.Kind, v.Name, v.Actor, until, v.Note)
 	}),
 	row(func(v event.SourceFailed) string {
 		return prose.Format("nothing can be fetched from %s[ (%s)][: %s]", v.Source, v.Cause, v.Detail)
