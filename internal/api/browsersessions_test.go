@@ -117,7 +117,7 @@ func (l *lab) tree(t *testing.T, p *browse.Page, made operator.CreatedSession) {
 	if status, body := l.request(made.EventToken, "POST", made.Path, `{"points":3}`, "Ce-Specversion", "1.0", "Ce-Id", "1", "Ce-Source", "/lms", "Ce-Type", "graded", "Ce-Subject", "exam/grade"); status != 202 {
 		t.Fatalf("%d %s", status, body)
 	}
-	parts.WaitText("phase grade ◌over ended by event 1")
+	parts.WaitText("phase grade ●over ended by event 1")
 	parts.Choose("DisclosureTriangle", "Result of grade")
 	parts.WaitText(`"points": 3`)
 	events := p.In("region", "Events for it")
