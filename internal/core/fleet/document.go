@@ -77,7 +77,7 @@ type Resolved struct {
 }
 
 // MaxFollows bounds how many releases a release names that it follows.
-const MaxFollows = 32
+const MaxFollows = 12
 
 // ReleaseRef names a release by its snapshot.
 type ReleaseRef struct {
