@@ -168,7 +168,7 @@ func adoptionFlow(t *testing.T, s *site, p *browse.Page) {
 	s.byKeyboard(t, p, keyed{verb: "Reconcile", role: "group", part: "Verbs", line: "steady node reconcile gw-2", silent: true})
 	s.byKeyboard(t, p, keyed{verb: "Dismiss", role: "region", part: "3 objects to adopt", line: "steady node dismiss gw-2"})
 	p.In("region", "Drift").WaitText("extraneous")
-	p.In("region", "Timeline").WaitText("node.registered")
+	p.In("region", "Timeline").WaitText("config_sync.adoption_closed")
 }
 
 // newest is the name of the newest decision about drift.
