@@ -200,6 +200,9 @@ func describePart(rows Rows, parent *engine.Row, p *Part, all *progress) PartSta
 		out.Phases = append(out.Phases, job)
 	}
 	out.Summary = rowSummary(out.Phase, out.Reason)
+	if p.Stopped && out.Phase == string(engine.Deleted) && !parent.Delete && !parent.Phase.Terminal() {
+		out.Summary.Word = "stopped" // and down: until then the word is that of its row
+	}
 	return out
 }
 
