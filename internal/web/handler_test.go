@@ -95,8 +95,9 @@ func TestHeaders(t *testing.T) {
 // static are the scripts that a script imports before it runs; what it fetches later is import("…").
 var static = regexp.MustCompile(`(?:from|import)"\./([\w-]+\.js)"`)
 
-// What every visit loads is small: the first script and all that it imports, as they are sent. Plots, the terminal
-// and the pages of nodes and of sessions are fetched when they are opened; with the plots, all is still as small.
+// What every visit loads is small: the first script and all that it imports, as they are sent. Plots, the terminal,
+// forecasts and the pages of nodes and of sessions are fetched when they are opened; with the plots, all is still as
+// small.
 func TestScriptsAreSmall(t *testing.T) {
 	const most = 64 << 10
 	sent := map[string]int{}
@@ -122,14 +123,14 @@ func TestScriptsAreSmall(t *testing.T) {
 		t.Errorf("the %d scripts of every visit are %d bytes compressed, expected at most %d", len(sent), visit, most)
 	}
 	for name := range sent { // order-free: each by itself
-		if later := regexp.MustCompile(`/(xterm|plot|devices|timeboxed)-`); later.MatchString(name) {
+		if later := regexp.MustCompile(`/(xterm|plot|devices|timeboxed|simulate|whatif)-`); later.MatchString(name) {
 			t.Errorf("%s is loaded by every visit", name)
 		}
 	}
 	plots := load("plot-*.js")
 	t.Logf("%v: %d bytes with every visit, %d with plots", sent, visit, visit+plots)
 	if plots == 0 || visit+plots > most {
-		t.Errorf("the %d scripts of all pages but the terminal and those of nodes and sessions are %d bytes compressed, expected at most %d", len(sent), visit+plots, most)
+		t.Errorf("the %d scripts of all pages but the terminal, forecasts and those of nodes and sessions are %d bytes compressed, expected at most %d", len(sent), visit+plots, most)
 	}
 }
 

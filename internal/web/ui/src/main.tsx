@@ -13,7 +13,6 @@ import { RolloutsPage } from "./pages/rollouts";
 import { ResourcePage } from "./pages/resource";
 import { SettingsPage } from "./pages/settings";
 import { WorkspacesPage } from "./pages/workspaces";
-import { SimulatePage } from "./pages/simulate";
 import { ReplayBar } from "./parts/replaybar";
 import { absolute } from "./parts/time";
 import { url } from "./router";
@@ -22,6 +21,7 @@ import { connection, instant, replayed, seq, signedOut, useAnswer } from "./stre
 import { learn } from "./words";
 import "./style.css";
 
+const Simulate = later(() => import("./pages/simulate").then((m) => m.SimulatePage));
 const Devices = later(() => import("./pages/devices").then((m) => m.DevicesPage));
 const Timeboxed = later(() => import("./pages/timeboxed").then((m) => m.TimeboxedPage));
 
@@ -39,7 +39,7 @@ const pageOf: Record<string, (props: { rest: string[] }) => preact.ComponentChil
   attention: ({ rest }) => <Timeboxed first="attention" rest={rest} />,
   templates: ({ rest }) => <Timeboxed first="templates" rest={rest} />,
   release: ReleasePage,
-  simulate: SimulatePage,
+  simulate: () => <Simulate />,
   log: LogPage,
   settings: SettingsPage,
 };

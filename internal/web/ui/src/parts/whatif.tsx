@@ -2,29 +2,13 @@ import { useEffect, useState } from "preact/hooks";
 import type { Event, NewRerun } from "../api";
 import { may } from "../login";
 import { call } from "../request";
-import { keep, parameter, parameters, url } from "../router";
+import { keep, parameter, url } from "../router";
 import { policyFields } from "../words";
+import { type Changes, type Kind, asked, asksWhatIf, edits, kinds, names } from "./changes";
 import { Played } from "./forecast";
 import { Command, Copy, Empty } from "./layout";
 import { quoted } from "./verb";
 import { Compared, type Found } from "./compared";
-
-// kinds are the changes of a rerun, by their name in the API, in the address and as a flag.
-const kinds = {
-  drop: { label: "An event had not come", said: (c: string) => `What if event ${c} had not come?` },
-  delay: { label: "An event had come later", said: (c: string) => `What if event ${c.split("=")[0]} had come ${c.split("=")[1]} later?` },
-  policy: { label: "Another policy", said: (c: string) => `What if the policy were ${c}?` },
-  budget: { label: "Another budget", said: (c: string) => `What if the budget were ${c}?` },
-};
-type Kind = keyof typeof kinds;
-type Changes = Record<Kind, string[]>;
-
-const names = Object.keys(kinds) as Kind[];
-const asked = (): Changes => Object.fromEntries(names.map((k) => [k, parameters(k)])) as Changes;
-const edits = (c: Changes) => c.policy.length + c.budget.length > 0;
-
-// asksWhatIf reports whether the address has a change.
-export const asksWhatIf = () => names.some((k) => parameters(k).length > 0);
 
 // body is what the API is asked, and line what asks the same.
 const body = (c: Changes, after: string, record: string): NewRerun => ({
