@@ -170,7 +170,7 @@ func (l *lab) steered(t *testing.T, p *browse.Page) {
 	verb(keyed{verb: "Retry phase", part: "Verbs of phase exam/later", line: "steady session retry-phase course exam/later"})
 	p.In("region", "Timeline").WaitText("steady.phase.retry")
 	verb(keyed{verb: "Stop", part: "Verbs of part exam", line: "steady session stop course exam"})
-	p.In("region", "Parts").WaitText("stopped")
+	p.In("region", "Parts").WaitText("○stopped")
 	l.until("the part is stopped", func() bool { return testkit.Value(l.op.Session(l.ctx(), "course"))(t).Parts[1].Stopped })
 	verb(keyed{verb: "Start", part: "Verbs of part exam", line: "steady session start course exam"})
 	p.In("region", "Parts").WaitText("phase grade ◐running")
