@@ -183,7 +183,11 @@ func detailOf(l drift.LegRow) string {
 	if l.Drift != "" && (l.Wait == nil || l.Wait.Code != drift.WaitsConflict) {
 		add(l.Drift + " on the node. Next: steady drift show " + l.Episode)
 	}
-	add(strings.TrimSpace(l.Effect + " " + l.Detail))
+	if l.Summary.Word == drift.WordNotInEffect { // the column of the status has the word
+		add(l.Summary.Reason)
+	} else {
+		add(strings.TrimSpace(l.Effect + " " + l.Detail))
+	}
 	return strings.Join(parts, "; ")
 }
 
