@@ -41,7 +41,7 @@ func TestExampleOfNodes(t *testing.T) {
 	testkit.Needs(t, testkit.JanusGateway, testkit.CaddyServer, testkit.Curl)
 	said := runExample(t, []string{fmt.Sprintf("BASE_PORT=%d", hundred(t))}, "nodes/run", "--once")
 	inOrder(t, said,
-		`Node media is unadopted`, `flow lobby is flow lobby now`, `(?m)^camera +pushed`, `(?m)^site +pushed`, `(?m)^studio +pushed`, `hello from the site`,
+		`Node media is unadopted`, `flow lobby is flow lobby now`, `(?m)^camera +not in effect`, `(?m)^site +pushed`, `(?m)^studio +pushed`, `hello from the site`,
 		`mismatched`, `(?m)^changed by hand`, `--repush`, `hello from the site`, `flow site on node web differs in routes`, `resolved with repush`)
 	if strings.Contains(said, "of-the-viewers") {
 		t.Error("it shows a secret")
