@@ -8,7 +8,7 @@ import (
 )
 
 // A rollout that was followed by another shows its waves and hosts as they were when it ended, and
-// says so; the newest shows them as they are, in the words of the list of hosts.
+// reports it; the newest shows them as they are, in the words of the list of hosts.
 func TestEndedRolloutShowsWhatWasThen(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

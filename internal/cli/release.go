@@ -145,7 +145,7 @@ code 2 and nothing is written. Images are named by the digests in images.lock;
 no registry is asked.
 
 In a git checkout it reads what git tracks, so that a commit gives the same release
-on every machine: files that nobody added are named in a warning and left out, unless
+on every machine: files that are not in git are named in a warning and left out, unless
 --untracked names them. Elsewhere it reads all but folders without a file.
 
 The version follows that of the previous release: the signed one that --out
@@ -291,7 +291,7 @@ func (a *app) showChanges(b built) {
 	}
 }
 
-// describeExpected says when a channel's rollout ends.
+// describeExpected reports when a channel's rollout ends.
 func describeExpected(expected []release.Expected, channel string, now clock.Instant) string {
 	i := slices.IndexFunc(expected, func(e release.Expected) bool { return e.Channel == channel })
 	if i < 0 {

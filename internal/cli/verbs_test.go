@@ -78,7 +78,7 @@ func checkLine(t *testing.T, where, line string) {
 	}
 }
 
-// wrongCommand says what is wrong with the words behind steady, or is empty: no such command, a group of
+// wrongCommand reports what is wrong with the words behind steady, or is empty: no such command, a group of
 // commands with a word that is none of them, or a flag that the command does not have.
 func wrongCommand(words []string) string {
 	root := (&app{command.New(command.Process())}).root()

@@ -136,7 +136,7 @@ func (c *Control) PruneLog(ctx context.Context) error {
 }
 
 // maxGap is how much of the time between two records counts, at most, where nothing but the server's clock
-// says how long it was: one that was set years ahead makes nothing old.
+// reports how long it was: one that was set years ahead makes nothing old.
 const maxGap = clock.Day
 
 // shownTime is how long the server's records behind a sequence show time to have passed until now.

@@ -111,7 +111,7 @@ func (c *Control) PushFolder(ctx context.Context, dir string, rule documents.Fol
 	})
 }
 
-// otherBase says who published what a release leaves out, and what to do.
+// otherBase reports who published what a release leaves out, and what to do.
 func (c *Control) otherBase(ctx context.Context, e *documents.BaseError) string {
 	by := ""
 	if actor := c.publisher(ctx, &e.Newest); actor != "" {

@@ -37,7 +37,7 @@ func touched(entries []event.Entry) (names []string) {
 	return names
 }
 
-// note describes sessions again, and says whether that may have changed a count.
+// note describes sessions again, and reports whether that may have changed a count.
 func (n *sessionCounts) note(s *server.State, names []string, now time.Time) bool {
 	if n.of != s.Rows {
 		n.of, n.states = s.Rows, map[string]counted{}

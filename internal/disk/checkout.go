@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// CheckoutOptions say what of a checkout is read.
+// CheckoutOptions choose what of a checkout is read.
 type CheckoutOptions struct {
 	// Main is the file that git tracks where it tracks the folder.
 	Main string
@@ -112,7 +112,7 @@ func (f *Folder) Hides(name string) bool {
 	return err == nil && errors.Is(f.has(name), fs.ErrNotExist)
 }
 
-// Untracked lists files of the folder that are left out because nobody added them to git,
+// Untracked lists files of the folder that are left out because they are not in git's index,
 // sorted: those that git ignores on purpose are not among them.
 func (f *Folder) Untracked() []string { return f.top.below(f.at, f.top.untracked) }
 
@@ -155,7 +155,7 @@ func (m missing) Is(target error) bool { return target == fs.ErrNotExist }
 func (f *Folder) has(name string) error {
 	at, err := f.resolve(name)
 	if err != nil || at == "" {
-		return nil // the root says what is wrong
+		return nil // the error is reported for the root
 	}
 	refuse := func(err error) error { return &fs.PathError{Op: "open", Path: name, Err: err} }
 	if !f.top.tracks() {
@@ -223,7 +223,7 @@ func (f *Folder) resolve(name string) (string, error) {
 			continue
 		}
 		if _, is := f.top.files[path.Join(f.at, next)]; f.top.tracks() && !is {
-			return path.Join(f.at, next), nil // a link that nobody added
+			return path.Join(f.at, next), nil // a link that git does not track
 		}
 		if links++; links > maxLinks || path.IsAbs(to) {
 			return "", nil

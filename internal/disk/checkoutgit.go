@@ -23,7 +23,7 @@ type index struct {
 	changed   map[string]bool        // files that differ from the commit
 	untracked map[string]bool        // files that are neither tracked nor ignored
 	commit    string
-	// diskModes says that the file system keeps who may execute a file.
+	// diskModes reports that the file system keeps who may execute a file.
 	diskModes bool
 }
 
@@ -138,7 +138,7 @@ func (x *index) also(dir, name string) error {
 		return err
 	})
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // whoever asks for it says so
+		return nil // the caller reports it
 	}
 	return err
 }
@@ -188,7 +188,7 @@ type kept struct {
 
 func (k kept) Mode() fs.FileMode { return k.mode }
 
-// GitError says that git does not tell what it tracks.
+// GitError is the failure to learn from git which files it tracks.
 type GitError struct{ words string }
 
 func (e *GitError) Error() string { return e.words }
@@ -211,7 +211,7 @@ func git(dir string, args ...string) (string, error) {
 	return string(out), nil
 }
 
-// ErrShallow says that a checkout does not have its whole history.
+// ErrShallow reports that a checkout does not have its whole history.
 var ErrShallow = errors.New("the checkout is shallow: git fetch --unshallow, or fetch-depth: 0 in CI, brings the rest")
 
 // CheckoutContains reports whether the history of a checkout has a commit.

@@ -171,7 +171,7 @@ func keepOut(dir string) error {
 	return disk.Replace(filepath.Join(dir, ignoreFile), []byte(ignored), 0o644)
 }
 
-// Private reports whether a file of a folder of keys is nobody else's business.
+// Private reports whether a file of a folder of keys must stay private.
 func Private(name string) bool {
 	return filepath.Base(name) != ignoreFile && !strings.HasSuffix(name, ".root.json") && !strings.HasSuffix(name, ".pub")
 }

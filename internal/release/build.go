@@ -44,7 +44,7 @@ type Release struct {
 	Version uint64
 	// Changed lists the channels with a new manifest, sorted.
 	Changed []string
-	// Again says what the plans give hosts that the release before took from them.
+	// Again reports what the plans give hosts that the release before took from them.
 	Again []Again
 	// Expected says per channel with hosts when a rollout would end at the
 	// earliest, sorted by channel.

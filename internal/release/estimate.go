@@ -19,7 +19,7 @@ const LongPlan = 7 * clock.Day
 // Expected is when a channel's rollout ends, were the release pushed as it is built.
 type Expected struct {
 	*rollout.Course
-	// Refresh says that freshness statements must be signed until the end: the
+	// Refresh reports that freshness statements must be signed until the end: the
 	// release's own lasts for FreshnessWindow.
 	Refresh         bool           `json:"refresh"`
 	FreshnessWindow clock.Duration `json:"freshnessWindow"`

@@ -98,7 +98,7 @@ func EpochOf(dir string) (uint64, error) {
 	return r.Epoch, err
 }
 
-// Snapshot reads what the release in a folder says of itself, and the digest that names it.
+// Snapshot reads the manifest of the release in a folder, and the digest that names it.
 // It checks no signature.
 func Snapshot(dir string) (r fleet.Resolved, d digest.Digest, err error) {
 	raw, err := payload(func(name string) ([]byte, error) { return readIn(dir, name) }, ResolvedPath)

@@ -19,7 +19,7 @@ type Component struct {
 	// Commands have to be there, each followed by the package of Debian that has it where its name is
 	// another: "htpasswd:apache2-utils".
 	Commands []string
-	// Probe, if any, says what else is missing and how to get it.
+	// Probe, if any, reports what else is missing and how to get it.
 	Probe func() error
 	Long  bool // it takes its time: the test is left out with -short
 	// NotInCI is why CI cannot have it either: the test is left out there too.
@@ -73,7 +73,7 @@ func Command(command string) (name string, packages []string) {
 	return name, strings.Fields(of)
 }
 
-// Missing says what is missing, and how to get it.
+// Missing reports what is missing, and how to get it.
 func (c Component) Missing() error {
 	var lacks, install []string
 	for _, command := range c.Commands {

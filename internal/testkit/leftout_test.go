@@ -17,7 +17,7 @@ import (
 	"testing"
 )
 
-// TestMain has the program of these tests be two commands of .ci/lib as well: one says which commands tests need
+// TestMain has the program of these tests be two commands of .ci/lib as well: one reports which commands tests need
 // beside Go, and whether a run without components lacks it; the other judges a run of the tests without them.
 // Everything that runs passes, and every test that needs something is left out.
 func TestMain(m *testing.M) {
@@ -180,7 +180,7 @@ func ended(err error, results map[place]result) error {
 	return err
 }
 
-// parse reads the events of go test -json, and says of each package that it has ended.
+// parse reads the events of go test -json, and prints each package when it has ended.
 func parse(events io.Reader, progress io.Writer) (map[place]result, error) {
 	out, printed := map[place]result{}, map[place]*strings.Builder{}
 	in := bufio.NewScanner(events)
@@ -212,7 +212,7 @@ func parse(events io.Reader, progress io.Writer) (map[place]result, error) {
 	return out, in.Err()
 }
 
-// judge says which tests were left out for want of what, and what is wrong: a test that fails, one that needed
+// judge reports which tests were left out for want of what, and what is wrong: a test that fails, one that needed
 // a component in a run before and passes or is not run, and a component that is found.
 func judge(before, now []need, results map[place]result) (left, faults []string) {
 	for at, r := range results {

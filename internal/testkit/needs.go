@@ -32,7 +32,7 @@ var said = struct {
 	of map[string]map[string]bool // by the names of tests
 }{of: map[string]map[string]bool{}}
 
-// Needs leaves the test out where a component is missing, and says how to install it; with CI set the test
+// Needs leaves the test out where a component is missing, and reports how to install it; with CI set the test
 // fails instead. It comes first: a test that has made anything before, be it a folder, a server or an agent,
 // fails, whether the component is there or not. Saying it again is no fault, so that what starts a
 // component says it too.

@@ -40,7 +40,7 @@ type Permission struct {
 	Signed bool
 	// Lasting refuses logins: it needs the token itself.
 	Lasting bool
-	// Why says what a role that does not is kept from.
+	// Why names what the other roles are kept from.
 	Why string
 }
 
@@ -61,7 +61,7 @@ func (p Permission) Admits(r operator.Role) bool {
 	return p.Anyone || len(p.Roles) > 0 && (r == operator.Admin || slices.Contains(p.Roles, r))
 }
 
-// Who says in words who may use the route.
+// Who names the roles that may use the route, in words.
 func (p Permission) Who() string {
 	switch {
 	case p.Anyone:
@@ -87,7 +87,7 @@ func (p Permission) Who() string {
 	return words
 }
 
-// describe has the description say who may use the route.
+// describe makes the description name who may use the route.
 func (p Permission) describe(op *huma.Operation) {
 	op.Description = "For " + p.Who() + "."
 	if p.Anyone || p.Signed {

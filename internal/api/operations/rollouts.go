@@ -192,7 +192,7 @@ func (h *Handler) endOf(ctx context.Context, name string, manifest digest.Digest
 	return 0, err
 }
 
-// neverOpened says what became of a rollout that is not known: a later release may have
+// neverOpened reports what became of a rollout that is not known: a later release may have
 // taken its place before it opened.
 func (h *Handler) neverOpened(ctx context.Context, name string) error {
 	channel, _, _ := strings.Cut(name, "@")
@@ -240,7 +240,7 @@ func (h *Handler) queuedInstead(ctx context.Context, name string) (string, clock
 	return "", 0, err
 }
 
-// releasedAt says when the release came that brought a rollout, or zero.
+// releasedAt reports when the release came that brought a rollout, or zero.
 func (h *Handler) releasedAt(ctx context.Context, rollout string) (clock.Instant, error) {
 	_, ref, _ := strings.Cut(rollout, "@")
 	records, err := h.c.LastAbout(ctx, event.Subject{Kind: event.KindRelease, Name: ref}, mostLooked)

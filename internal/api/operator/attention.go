@@ -23,7 +23,7 @@ func NewInbox(list []status.InboxItem) Inbox {
 	return Inbox{Items: list, Needed: len(status.Needed(list))}
 }
 
-// Acknowledge says that a person knows of an item.
+// Acknowledge reports that a person knows of an item.
 type Acknowledge struct {
 	Kind  string        `json:"kind" minLength:"1" maxLength:"63"`
 	Name  string        `json:"name" minLength:"1" maxLength:"255"`
@@ -36,7 +36,7 @@ func (c *Client) Attention(ctx context.Context) (in Inbox, err error) {
 	return in, c.get(ctx, "/attention", nil, &in)
 }
 
-// Acknowledge says that the caller knows of an item of the inbox.
+// Acknowledge reports that the caller knows of an item of the inbox.
 func (c *Client) Acknowledge(ctx context.Context, a Acknowledge) error {
 	return c.post(ctx, "/attention/ack", a, nil)
 }

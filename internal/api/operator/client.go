@@ -233,7 +233,7 @@ func (c *Client) push(ctx context.Context, packed io.Reader, q url.Values) (p Pu
 	return p, answer(resp, &p)
 }
 
-// Foresee says which hosts would not run what a release gives them.
+// Foresee reports which hosts would not run what a release gives them.
 func (c *Client) Foresee(ctx context.Context, given []plan.Given) (out []plan.Refusing, err error) {
 	return out, c.post(ctx, "/releases/foresee", Gives{Given: given}, &out)
 }

@@ -76,7 +76,7 @@ type Resource struct {
 	Declared    bool              `json:"declared"`
 	Next        bool              `json:"next,omitempty"`
 	Differences []diff.Difference `json:"differences,omitempty"`
-	// Verbs say what operators can have done with it now, and why not the rest; of the resources of
+	// Verbs list what operators can have done with it now, and why not the rest; of the resources of
 	// one host alone.
 	Verbs []managed.ResourceVerb `json:"verbs,omitempty"`
 }

@@ -377,7 +377,7 @@ func named(names []string, total int) string {
 	return words + " and " + more
 }
 
-// budgets says how full each is.
+// budgets reports how full each is.
 func budgets(of map[string]string) (words string) {
 	for _, selector := range slices.Sorted(maps.Keys(of)) {
 		words += "; " + selector + " " + of[selector]

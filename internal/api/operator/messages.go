@@ -158,7 +158,7 @@ type Host struct {
 	Summary status.Summary `json:"summary"`
 	State   plan.HostState `json:"state"`
 	Since   clock.Instant  `json:"since,omitempty"`
-	// Behind says that it is behind its channel, and why; nil where it is not.
+	// Behind reports that it is behind its channel, and why; nil where it is not.
 	Behind      *plan.Behind `json:"behind,omitempty"`
 	Incarnation uint64       `json:"incarnation"` // 0: not enrolled
 	Phase       string       `json:"phase"`
@@ -168,7 +168,7 @@ type Host struct {
 	Current digest.Digest `json:"current,omitempty"`
 	Target  digest.Digest `json:"target,omitempty"`
 	Grant   string        `json:"grant,omitempty"`
-	// Failed says why its last activation failed, while that is its state.
+	// Failed reports why its last activation failed, while that is its state.
 	Failed string        `json:"failed,omitempty"`
 	Health health.Status `json:"health"`
 	// Degraded is what the host is degraded for; nil while it is not.
@@ -266,7 +266,7 @@ type RolloutDetail struct {
 	// Gates are all that could keep it, and Next the first hosts in line for a grant.
 	Gates []plan.Gate     `json:"gates,omitempty"`
 	Next  []plan.Upcoming `json:"next,omitempty"`
-	// Verbs say what can be decided about it now, and why the rest cannot.
+	// Verbs list what can be decided about it now, and why the rest cannot.
 	Verbs []plan.VerbState `json:"verbs,omitempty"`
 	// Budgets are those that bound how many of its hosts change at a time, with the slots that
 	// any rollout uses of them.

@@ -194,7 +194,7 @@ func Short(digest string) string {
 func (e *Env) Confirm(question, otherwise, flag string) error {
 	in, ok := e.In.(*os.File)
 	if !ok || !e.Screen().TTY || !term.Of(in, e.Getenv).TTY {
-		return exit.Badf("%s and nobody can be asked; give %s", otherwise, flag)
+		return exit.Badf("%s and there is no terminal to ask on; give %s", otherwise, flag)
 	}
 	e.Printf("%s? [y/N] ", question)
 	answer, err := bufio.NewReader(in).ReadString('\n')

@@ -25,7 +25,7 @@ func (a verbs) attentionCmd() *cobra.Command {
 host that failed first and why; hosts that failed, are degraded, behind their channel or
 out of contact; drift and failed pushes of nodes; sessions; release sources; what ends soon
 or fills up; and the server itself. Each item has the command that ends it. An item leaves
-the list when its cause is over, or as long as somebody acknowledged it.`,
+the list when its cause is over, or while it is acknowledged.`,
 		Example: "  steady attention\n  steady attention --all\n  steady attention ack host/edge-7 --note 'waits for a new disk' --for 48h",
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "acknowledged items as well")

@@ -197,7 +197,7 @@ first; without a terminal it needs --yes.`
 	return cmd
 }
 
-// consentToCancel says what a cancel opens the way for, and asks where some of it failed.
+// consentToCancel prints the rollouts that a cancel opens, and asks where a bundle of theirs is quarantined.
 func (a verbs) consentToCancel(ctx context.Context, c *operator.Client, id string, yes bool) error {
 	r, err := c.Rollout(ctx, id)
 	if err != nil {

@@ -31,7 +31,7 @@ func (a verbs) statusCmd() *cobra.Command {
 		Long: `Sums up the fleet: what needs a person, its release, its hosts, nodes and sessions, and where
 each channel is. --ends lists all that ends or fills up: timestamps, the root of trust,
 certificates, tokens, freezes, windows, the disk and the log of the server. With --check the
-exit code is 6 when something needs a person that nobody has acknowledged; steady attention
+exit code is 6 when an item that needs a person is not acknowledged; steady attention
 lists the same.`,
 		Example: "  steady status\n  steady status --check\n  steady status --ends\n  steady status -o json",
 	}
@@ -85,7 +85,7 @@ func (a verbs) showStatus(s operator.Status) error {
 // maxNeeds bounds what a status names of what needs a person.
 const maxNeeds = 10
 
-// showNeeds prints what needs a person, which is the first thing that somebody wants to know.
+// showNeeds prints the open items, which come first in the output.
 func (a verbs) showNeeds(s operator.Status) {
 	known := len(s.Inbox.Items) - len(status.Needed(s.Inbox.Items))
 	rest := ""
@@ -111,7 +111,7 @@ func sum[K comparable](counts map[K]int) (n int) {
 	return n
 }
 
-// showBehind says why hosts are behind their channels.
+// showBehind reports why hosts are behind their channels.
 func (a verbs) showBehind(behind map[plan.BehindCode]int) {
 	var parts []string
 	for _, code := range plan.BehindCodes {

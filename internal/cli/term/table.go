@@ -11,7 +11,7 @@ import (
 // What shows one thing, and -o json, has the whole.
 const MaxCell = 120
 
-// Grid is a table for people. Its last column says why: where the screen is too narrow for it, it is folded
+// Grid is a table for people. Its last column reports why: where the screen is too narrow for it, it is folded
 // under its row.
 type Grid struct {
 	Header []string

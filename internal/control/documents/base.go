@@ -14,7 +14,7 @@ import (
 	"github.com/steadyfleet/steady/internal/trust"
 )
 
-// Follows says which bases of a release a server accepts.
+// Follows reports which bases of a release a server accepts.
 type Follows int
 
 // The rules. A source of releases shows only its newest one, so that a server may miss
@@ -29,7 +29,7 @@ const (
 type BaseError struct {
 	Release fleet.Resolved
 	Newest  plan.Release
-	// Descends says that it follows the newest release, by others that the server lacks.
+	// Descends reports that it follows the newest release, by others that the server lacks.
 	Descends bool
 }
 

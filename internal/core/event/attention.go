@@ -27,8 +27,8 @@ type OnAttention interface {
 
 func (OnItem) onAttention() {}
 
-// AttentionOpened says that something needs a person from now on, or does for another cause than
-// before, of which nobody knows yet.
+// AttentionOpened: an item needs a person from now on, or does for another cause than
+// before, and is not acknowledged yet.
 type AttentionOpened struct {
 	OnItem
 	Word   string `json:"word"`
@@ -37,14 +37,14 @@ type AttentionOpened struct {
 	Reason string `json:"reason"`
 }
 
-// AttentionClosed says that it needs a person no more. Since is when it began to.
+// AttentionClosed reports that it needs a person no more. Since is when it began to.
 type AttentionClosed struct {
 	OnItem
 	Word  string        `json:"word"`
 	Since clock.Instant `json:"since"`
 }
 
-// AttentionAcknowledged says that a person knows of it: it is not counted until an instant, or as long
+// AttentionAcknowledged reports that a person knows of it: it is not counted until an instant, or as long
 // as the cause stays the same where Until is zero.
 type AttentionAcknowledged struct {
 	OnItem

@@ -137,7 +137,7 @@ type MirrorDiverged struct {
 	Input    string     `json:"input"`
 }
 
-// RolloutQueued says that a channel's new ref waits; Dropped and DroppedRollout name one that
+// RolloutQueued reports that a channel's new ref waits; Dropped and DroppedRollout name one that
 // it replaces in the queue, by the digest of its manifest and by its name.
 type RolloutQueued struct {
 	Channel   string        `json:"channel"`

@@ -94,7 +94,7 @@ type Facts struct {
 	// Moving says that the host is on its way in a rollout, whose own deadlines
 	// end that: nothing of it is degraded yet.
 	Moving bool
-	// Failed says that its activation failed, or that it was given up: what it is degraded for is
+	// Failed reports that its activation failed, or that it was given up: what it is degraded for is
 	// told by its rollout.
 	Failed bool
 	// Failing are the enforce probes that have failed for too long since the host

@@ -12,11 +12,11 @@ const (
 	VerbRemove = "remove"
 )
 
-// ResourceVerb says whether operators can have a verb carried out on a resource now.
+// ResourceVerb reports whether operators can have a verb carried out on a resource now.
 type ResourceVerb struct {
 	Verb     string `json:"verb"`
 	Possible bool   `json:"possible"`
-	// Message says why it is not possible, or why it would change nothing.
+	// Message reports why it is not possible, or why it would change nothing.
 	Message string `json:"message,omitempty"`
 }
 
@@ -24,7 +24,7 @@ type ResourceVerb struct {
 var idle = map[string]spec.State{spec.VerbStart: spec.RunningState, spec.VerbStop: spec.StoppedState}
 var needs = map[string]spec.State{spec.VerbCancel: spec.ImageBuilding}
 
-// VerbsOf says of every verb of a resource's kind, of setting and of removing it whether operators can
+// VerbsOf reports for every verb of a resource's kind, of setting and of removing it whether operators can
 // have it carried out: what decides on each is asked, and decides nothing. State is what the host
 // reported last.
 func VerbsOf(s *State, t *Target, kind, name, state string) []ResourceVerb {
@@ -53,7 +53,7 @@ func VerbsOf(s *State, t *Target, kind, name, state string) []ResourceVerb {
 	return out
 }
 
-// maySet says why operators set no entry of a name, if they do not: what it would hold is not judged.
+// maySet reports why operators set no entry of a name, if they do not: what it would hold is not judged.
 func (s *State) maySet(t *Target, kind, name string) error {
 	e, there := s.Hosts[t.Host].entry(kind, name)
 	if !there {

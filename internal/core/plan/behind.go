@@ -29,7 +29,7 @@ const (
 // BehindCodes lists them.
 var BehindCodes = []BehindCode{BehindQuarantined, BehindOverride, BehindDeclined, BehindCancelled, BehindHalted, BehindPaused, BehindFrozen, BehindSkipped}
 
-// Behind says that a host is behind its channel: in contact, at rest, and on another bundle than
+// Behind reports that a host is behind its channel: in contact, at rest, and on another bundle than
 // the newest that the channel gives it, for another reason than that its turn has not come.
 type Behind struct {
 	Code    BehindCode    `json:"code"`

@@ -26,7 +26,7 @@ type Elsewhere struct {
 	Reason string `json:"reason"`
 }
 
-// AfterCancel says what the cancel of a rollout opens the way for, by channel. It is empty
+// AfterCancel lists the rollouts that open once a rollout is cancelled, by channel. It is empty
 // where there is nothing to cancel.
 func AfterCancel(s *State, r *rollout.Rollout, now clock.Instant) (out []Opening) {
 	if r.Final || r.Phase.Ended() && r.Phase != rollout.Failed && r.Phase != rollout.Reverted {

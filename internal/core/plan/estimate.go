@@ -74,7 +74,7 @@ func (f *facts) held(scope gate.Scope) string {
 	return ""
 }
 
-// task says what a member has still to do.
+// task reports what a member has still to do.
 func (q *Explainer) task(p *rollout.Problem, f *facts) {
 	r, h, m, t := f.r, f.h, &f.r.Members[f.i], &p.Tasks[f.i]
 	t.Budgets, t.Fails = h.budgets, true
@@ -184,7 +184,7 @@ func (s *State) pace(p *rollout.Problem, r *rollout.Rollout) {
 	}
 }
 
-// lacking says what each wave lacks even when all of its hosts that are there have converged.
+// lacking reports what each wave lacks even when all of its hosts that are there have converged.
 func (s *State) lacking(p *rollout.Problem, r *rollout.Rollout, f *facts) {
 	coming, all := make([]int, len(r.Waves)), 0
 	for i := range p.Tasks {

@@ -88,7 +88,7 @@ type Step struct {
 	// Comes is when that comes about, and Ends when the rollout does.
 	Comes rollout.Estimate `json:"comes"`
 	Ends  rollout.Estimate `json:"ends"`
-	// Message says both.
+	// Message has both in words.
 	Message string `json:"message"`
 	// Block is the first that holds it; nil where it comes at the next tick.
 	Block *gate.Block `json:"block,omitempty"`

@@ -26,7 +26,7 @@ type Refusing struct {
 	Next   string `json:"next"`
 }
 
-// Foresee says of a release that is not pushed yet which hosts would not run what it gives
+// Foresee reports for a release that is not pushed yet which hosts would not run what it gives
 // them: the bundle is quarantined on the channel, or the hosts went back from it and
 // quarantined it themselves. Answers are in the order of what is given.
 func Foresee(s *State, given []Given) (out []Refusing) {
@@ -63,7 +63,7 @@ func Foresee(s *State, given []Given) (out []Refusing) {
 	return out
 }
 
-// refusesBundle says why a host does not run a bundle that its channel allows; empty where
+// refusesBundle reports why a host does not run a bundle that its channel allows; empty where
 // nothing is known.
 func (s *State) refusesBundle(c *Channel, name string, bundle digest.Digest) string {
 	if t := s.Overrides.Quarantined(c.Name, bundle, name); t != nil {
@@ -113,7 +113,7 @@ func sentBack(t *gate.AcceptedOverride) string {
 	return "an operator had " + name + " rolled back (" + t.Message() + "), and the host quarantined the bundle as it went back"
 }
 
-// unproven says why the failures of a wave send nobody back: hosts refuse what they are
+// unproven reports why the failures of a wave revert no host: hosts refuse what they are
 // given, or fell silent.
 func (s *State) unproven(r *rollout.Rollout, w int) string {
 	var refusing []string

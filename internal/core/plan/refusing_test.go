@@ -21,7 +21,7 @@ func (w *world) foresee(bundle digest.Digest, hosts string) string {
 }
 
 // TestS18WhatWasRolledBackIsRefusedByName: a release that gives a bundle again which an
-// operator had rolled back says so before, and names that cause when it has failed.
+// operator had rolled back reports it before, and names that cause when it has failed.
 func TestS18WhatWasRolledBackIsRefusedByName(t *testing.T) {
 	w := onOne(t, "h0 h1")
 	m := w.manifest(spec{ref: "r2", waves: "h0 | h1", target: bundles[1], soak: clock.Hour})
@@ -72,7 +72,7 @@ func TestS18RefusedByNobodyOnceAllowed(t *testing.T) {
 	}
 }
 
-// A cancel says what it opens the way for, and does just that.
+// A cancel opens exactly the rollouts that AfterCancel lists.
 func TestCancelSaysWhatItOpens(t *testing.T) {
 	w := scene(t, "h0 h1")
 	w.edges = []fleet.Edge{{Gates: "c", Gated: "d", Reason: "c first"}}

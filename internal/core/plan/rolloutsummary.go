@@ -26,7 +26,7 @@ var rolloutLevels = map[string]status.Level{
 }
 
 // RolloutSummary is how a rollout is: its phase with what lies over it, and no better than its
-// hosts. One that a newer one of its channel followed needs nobody.
+// hosts. A rollout with a newer one of its channel needs no person.
 func (s *State) RolloutSummary(r *rollout.Rollout, now clock.Instant) status.Summary {
 	out := status.Summary{Word: Status(r), Since: cmp.Or(r.EndedAt, r.OpenedAt)}
 	out.Level = rolloutLevels[out.Word]

@@ -15,15 +15,15 @@ const (
 // Verbs lists what an operator may do to a rollout.
 var Verbs = []Verb{Pause, Resume, Promoting, Retrying, Cancel, RollingBack}
 
-// VerbState says whether a verb can be carried out on a rollout now.
+// VerbState reports whether a verb can be carried out on a rollout now.
 type VerbState struct {
 	Verb     Verb `json:"verb"`
 	Possible bool `json:"possible"`
-	// Message says why it is not possible, and what is.
+	// Message reports why it is not possible, and what is.
 	Message string `json:"message,omitempty"`
 }
 
-// VerbsOf says of every verb whether it can be carried out on a rollout now: what decides on the verb
+// VerbsOf reports for every verb whether it can be carried out on a rollout now: what decides on the verb
 // asks the same.
 func VerbsOf(s *State, r *rollout.Rollout, now clock.Instant) []VerbState {
 	out := make([]VerbState, 0, len(Verbs))
@@ -37,7 +37,7 @@ func VerbsOf(s *State, r *rollout.Rollout, now clock.Instant) []VerbState {
 	return out
 }
 
-// may says why an operator's verb is not carried out on a rollout, if it is not. Promoting is of the
+// may reports why an operator's verb is not carried out on a rollout, if it is not. Promoting is of the
 // open wave.
 func (s *State) may(verb Verb, r *rollout.Rollout, now clock.Instant) error {
 	switch verb {
@@ -77,7 +77,7 @@ func openWave(r *rollout.Rollout) string {
 	return r.Plan.Header.Waves[r.Cursor].Name
 }
 
-// mayRollBack says why a rollout is not sent back on a signed word, if it is not.
+// mayRollBack reports why a rollout is not sent back on a signed word, if it is not.
 func (s *State) mayRollBack(r *rollout.Rollout) error {
 	switch {
 	case r.Phase == rollout.Terminal:

@@ -96,7 +96,7 @@ func (e *Estimate) order() {
 	e.Latest = max(e.Latest, e.Likely)
 }
 
-// NeverError says why a rollout cannot end.
+// NeverError reports why a rollout cannot end.
 type NeverError struct{ Wave, Why string }
 
 func (e *NeverError) Error() string { return "wave " + e.Wave + " can never finish: " + e.Why }

@@ -195,7 +195,7 @@ func (r *play) through() bool {
 	return true
 }
 
-// grant begins what may begin, and says when the next window opens of what is held by windows alone.
+// grant begins what may begin, and reports when the next window opens of what is held by windows alone.
 func (r *play) grant() (opens clock.Instant) {
 	for _, k := range r.kinds {
 		if k.wave > r.cursor || k.ready.Len() == 0 || !r.room(k) {
@@ -262,7 +262,7 @@ func (r *play) free(budgets []int) {
 	}
 }
 
-// stuck says what an open wave hangs on.
+// stuck names the reason why an open wave does not end.
 func (r *play) stuck() string {
 	edge := ""
 	for i := range r.Tasks {
@@ -294,7 +294,7 @@ func (r *play) stuck() string {
 	return "none of the hosts that were tried first has converged"
 }
 
-// afterWords say that a host goes after others that do not converge before it.
+// afterWords report that a host goes after others that do not converge before it.
 func (r *play) afterWords(i int) string {
 	leaf, m := &r.Leaves[i], Manifest{Leaves: r.Leaves}
 	words := "host " + leaf.Host + " goes after " + strings.Join(leaf.After, ", ")
@@ -306,7 +306,7 @@ func (r *play) afterWords(i int) string {
 	return words + ", which does not converge by itself"
 }
 
-// shut says that the windows of a host do not open any more.
+// shut reports that the windows of a host do not open any more.
 func shut(k *kind, host string) string {
 	var names []string
 	for i := range k.open {

@@ -61,9 +61,9 @@ type Task struct {
 	Budgets []int
 	// At is when a host that flies is through, and when one that waits may begin at the soonest.
 	At Ends
-	// HasSlot says that the host that waits has slots of its budgets already.
+	// HasSlot reports that the host that waits has slots of its budgets already.
 	HasSlot bool
-	// Fails says that it does not converge: hosts that go after it never begin.
+	// Fails reports that it does not converge: hosts that go after it never begin.
 	Fails bool
 	// Hangs is what keeps it for a time that the plan does not tell.
 	Hangs string

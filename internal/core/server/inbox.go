@@ -219,7 +219,7 @@ func appendItem(items []status.Item, i *status.Item) []status.Item {
 }
 
 // Listed is the inbox as people see it, with the server's own items. Hosts that the newest release
-// does not declare are on their way out: what they do needs nobody.
+// does not declare are on their way out and need no person.
 func (s *State) Listed(roster map[string]fleet.RosterHost, own []status.Item, now clock.Instant) []status.InboxItem {
 	items := slices.DeleteFunc(s.Attention(now), func(i status.Item) bool {
 		return i.Kind == plan.KindHost && !plan.Declares(roster, i.Name)

@@ -21,7 +21,7 @@ type Inbox struct {
 type OpenItem struct {
 	event.AttentionOpened
 	Since clock.Instant `json:"since"`
-	// Ack is who knows of it; nil while nobody does.
+	// Ack is the acknowledgement; nil while there is none.
 	Ack *Ack `json:"ack,omitempty"`
 }
 
@@ -147,7 +147,7 @@ func (s *Inbox) Acknowledge(list []InboxItem, k string, until clock.Instant, not
 	return event.AttentionAcknowledged{OnItem: event.OnItem{Kind: list[i].Kind, Name: list[i].Name}, Until: until, Note: note, Actor: actor}, nil
 }
 
-// Refusal says why nothing is acknowledged.
+// Refusal reports why nothing is acknowledged.
 type Refusal struct {
 	Unknown bool // there is no such item
 	Message string

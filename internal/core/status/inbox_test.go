@@ -32,7 +32,7 @@ func drawItems(t *rapid.T) (items []status.Item) {
 func TestInboxIsWhatNeedsAPerson(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, now := status.NewInbox(), clock.Instant(1000)
-		known := map[string]string{} // word and cause that somebody acknowledged, by key
+		known := map[string]string{} // word and cause that a person acknowledged, by key
 		until := map[string]clock.Instant{}
 		for range rapid.IntRange(1, 12).Draw(t, "rounds") {
 			now = now.Add(clock.Minute)

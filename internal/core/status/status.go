@@ -37,7 +37,7 @@ type Summary struct {
 	// Word is the state in one word of the kind's vocabulary.
 	Word  string `json:"word"`
 	Level Level  `json:"level"`
-	// Reason says why, in a sentence without a full stop; empty where the word is enough.
+	// Reason reports why, in a sentence without a full stop; empty where the word is enough.
 	Reason string `json:"reason,omitempty"`
 	// Since is when the state began; zero where that is not known.
 	Since clock.Instant `json:"since,omitempty"`

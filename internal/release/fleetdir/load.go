@@ -33,7 +33,7 @@ type Source struct {
 	// Commit is the one of which nothing that the release is made of differs; empty
 	// outside of a checkout.
 	Commit string
-	// Tracked says that it is a checkout.
+	// Tracked reports that it is a checkout.
 	Tracked bool
 	// Bundles are by declared name; "" is the empty bundle of hosts without one.
 	Bundles map[string]Bundle
@@ -192,7 +192,7 @@ func (s *Source) loadBundles(root *disk.Folder, p *pins) []strictyaml.Problem {
 // mostNamed bounds how many files a warning names.
 const mostNamed = 5
 
-// leftOut warns of files of a bundle that nobody added to git.
+// leftOut warns of files of a bundle that were not added to git.
 func (s *Source) leftOut(name, folder string, files []string) []strictyaml.Problem {
 	if len(files) == 0 {
 		return nil

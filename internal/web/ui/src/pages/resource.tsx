@@ -89,7 +89,7 @@ function NotLeft({ place }: { place: Place }) {
   );
 }
 
-// can reports whether the server says that a verb can be carried out.
+// can reports whether the server offers a verb.
 const can = (is: Resource, verb: string) => (is.verbs ?? []).some((v) => v.verb === verb && v.possible);
 
 function Verbs({ place, is, set, schema, left, allow }: { place: Place; is: Resource | undefined; set: ManagedResource | undefined; schema: Schema; left: boolean; allow: string[] }) {

@@ -100,7 +100,7 @@ const rolloutVerbs = [
   { verb: "cancel", label: "Cancel", what: "Ends the rollout for good; hosts keep what they run.", danger: true },
 ] as const;
 
-// Verbs are what can be decided about a rollout, the one that stops it first; of the past nothing. The server says which are possible.
+// Verbs are what can be decided about a rollout, the one that stops it first; none while the past is shown. The server decides which are possible.
 export function Verbs({ r }: { r: RolloutDetail }) {
   if (replayed.value !== undefined) return null;
   const fits = (verb: string) => (r.verbs ?? []).some((v) => v.verb === verb && v.possible);
