@@ -83,6 +83,9 @@ func copyData(ctx context.Context, data, out string) (b backedUp, err error) {
 	if err := copyFolder(partial, data, skip...); err != nil {
 		return b, err
 	}
+	if err := disk.Unversioned(partial, "*"); err != nil {
+		return b, err
+	}
 	if err := giveToOwnerOf(data, partial); err != nil {
 		return b, err
 	}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -173,7 +174,11 @@ hosts, two bundles, waves, a budget and probes, all with comments.`,
 				return err
 			}
 			a.Printf("Wrote a sample fleet:\n  %s\n", strings.Join(append(written, ignore), "\n  "))
-			a.Printf("Next: cd %s && steady keys init && steady release build\n", dir)
+			enter := "cd " + dir + " && "
+			if filepath.Clean(dir) == "." {
+				enter = ""
+			}
+			a.Printf("Next: %ssteady keys init && steady release build\n", enter)
 			return nil
 		},
 	}

@@ -345,6 +345,9 @@ func lockData(dir string) (release func() error, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("data folder: %w", err)
 	}
+	if err := disk.Unversioned(dir, "*"); err != nil {
+		return nil, fmt.Errorf("data folder: %w", err)
+	}
 	lock, err := disk.TryLock(filepath.Join(dir, lockFile))
 	if errors.Is(err, disk.ErrLocked) {
 		return nil, fmt.Errorf("another server runs on the data folder %s; stop it first: %w", dir, err)

@@ -23,6 +23,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/prose"
+	"github.com/steadyfleet/steady/internal/disk"
 	"github.com/steadyfleet/steady/internal/identity"
 	"github.com/steadyfleet/steady/internal/keyring"
 	"github.com/steadyfleet/steady/internal/release"
@@ -161,6 +162,9 @@ func (a *app) createTokens(names []string, o tokenOptions, sign func(*tokenIssue
 
 func (a *app) writeTokens(views []tokenView, o tokenOptions) error {
 	if err := os.MkdirAll(o.out, 0o700); err != nil {
+		return exit.Badf("--out: %w", err)
+	}
+	if err := disk.Unversioned(o.out, "/*.token"); err != nil {
 		return exit.Badf("--out: %w", err)
 	}
 	for _, v := range views {

@@ -97,7 +97,9 @@ func Init(dir, fleetName string, life clock.Duration, now clock.Instant) (Made, 
 // their keys, the first root waits in dir/next until enough of them have signed it
 // (SignFile, AddSignatures).
 func InitShared(dir, fleetName string, life clock.Duration, now clock.Instant, h Holders) (Made, error) {
-	dir = filepath.Clean(dir)
+	if dir = filepath.Clean(dir); filepath.Base(dir) == "." || filepath.Base(dir) == ".." {
+		return Made{}, fmt.Errorf("keys cannot be made in %s itself: give them a folder of their own with --dir, such as keys", dir)
+	}
 	if err := fleet.CheckName(fleetName); err != nil {
 		return Made{}, fmt.Errorf("fleet: %w", err)
 	}

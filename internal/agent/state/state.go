@@ -72,6 +72,9 @@ func Open(ctx context.Context, dir string, o Options) (*Store, error) {
 			return nil, fmt.Errorf("make the state folder: %w", err)
 		}
 	}
+	if err := disk.Unversioned(dir, "*"); err != nil {
+		return nil, fmt.Errorf("make the state folder: %w", err)
+	}
 	lock, err := disk.TryLock(filepath.Join(dir, "lock"))
 	if errors.Is(err, disk.ErrLocked) {
 		return nil, fmt.Errorf("%s: %w", dir, ErrLocked)

@@ -134,6 +134,9 @@ func WriteContext(path string, c Context) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
+	if err := disk.Unversioned(filepath.Dir(path), "/"+filepath.Base(path)); err != nil {
+		return err
+	}
 	return disk.Replace(path, append(raw, '\n'), 0o600)
 }
 

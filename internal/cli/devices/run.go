@@ -134,6 +134,9 @@ func (o *options) readToken() (text identity.TokenText, token identity.NodeToken
 	if err := os.MkdirAll(o.state, 0o700); err != nil {
 		return text, token, err
 	}
+	if err := disk.Unversioned(o.state, "*"); err != nil {
+		return text, token, err
+	}
 	return text, token, disk.Replace(kept, []byte(raw+"\n"), 0o600)
 }
 

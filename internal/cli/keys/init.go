@@ -21,7 +21,10 @@ import (
 	"github.com/steadyfleet/steady/internal/trust"
 )
 
-// keyUses says what each role's key is for.
+// defaultDir is the folder of keys that commands take where none is given.
+const defaultDir = "keys"
+
+// keyUses is what each role's key is for.
 var keyUses = map[trust.Role]string{
 	trust.RoleRoot:      "says which keys count and replaces them; keep it offline",
 	trust.RoleRelease:   "signs releases; lives where releases are built",
@@ -90,7 +93,7 @@ The fleet's name is that of fleet.yaml unless --fleet gives it.`,
 			return a.Print(made, func() error { return a.showKeys(made) })
 		},
 	}
-	cmd.Flags().StringVar(&dir, "dir", "keys", "folder for the keys, new or empty")
+	cmd.Flags().StringVar(&dir, "dir", defaultDir, "folder for the keys, new or empty")
 	cmd.Flags().StringVar(&fleetDir, "fleet-dir", ".", "fleet folder that the name is read from")
 	cmd.Flags().StringVar(&name, "fleet", "", "name of the fleet")
 	cmd.Flags().StringVar(&life, "life", keyring.RootLife.String(), "how long the root document is good")
@@ -164,7 +167,11 @@ func (a verbs) showKeys(made keyring.Made) error {
 	if !made.First.Done {
 		return a.showDraft(viewDraft(made.First))
 	}
-	a.Printf("Next: steady release build && steady release sign\n")
+	build, sign := "", ""
+	if dir := filepath.Dir(made.Root); dir != defaultDir {
+		build, sign = " --root "+made.Root, " --keys "+dir
+	}
+	a.Printf("Next: steady release build%s && steady release sign%s\n", build, sign)
 	return nil
 }
 

@@ -28,7 +28,7 @@ Holders compare the digest that is shown.`
 }
 
 func keysFlag(cmd *cobra.Command, keys *string) {
-	cmd.Flags().StringVar(keys, "keys", "keys", "folder with the keys and roots")
+	cmd.Flags().StringVar(keys, "keys", defaultDir, "folder with the keys and roots")
 }
 
 // withKeys makes a command that works on a folder of keys and prints data.

@@ -23,7 +23,7 @@ type change struct {
 
 func (c *change) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&c.dir, "keys", "keys", "folder with the keys and roots")
+	f.StringVar(&c.dir, "keys", defaultDir, "folder with the keys and roots")
 	f.StringVar(&c.life, "life", keyring.RootLife.String(), "how long the new root is good")
 	f.StringSliceVar(&c.roles, "role", nil, "role that gets a new key; may be repeated: release, timestamp, enrol, override, root")
 	f.StringSliceVar(&c.shares, "share", nil, "folder of a holder of the root role that signs at once; may be repeated")
