@@ -123,7 +123,7 @@ func TestScriptsAreSmall(t *testing.T) {
 		t.Errorf("the %d scripts of every visit are %d bytes compressed, expected at most %d", len(sent), visit, most)
 	}
 	for name := range sent { // order-free: each by itself
-		if later := regexp.MustCompile(`/(xterm|plot|devices|timeboxed|simulate|whatif)-`); later.MatchString(name) {
+		if later := regexp.MustCompile(`/(xterm|plot|devices|timeboxed|forecasts)-`); later.MatchString(name) {
 			t.Errorf("%s is loaded by every visit", name)
 		}
 	}

@@ -21,7 +21,7 @@ import { connection, instant, replayed, seq, signedOut, useAnswer } from "./stre
 import { learn } from "./words";
 import "./style.css";
 
-const Simulate = later(() => import("./pages/simulate").then((m) => m.SimulatePage));
+const Simulate = later(() => import("./pages/forecasts").then((m) => m.SimulatePage));
 const Devices = later(() => import("./pages/devices").then((m) => m.DevicesPage));
 const Timeboxed = later(() => import("./pages/timeboxed").then((m) => m.TimeboxedPage));
 

@@ -73,3 +73,10 @@ export function withParameters(change: Parameters): string {
   const text = q.toString();
   return text ? `${path}?${text}` : path;
 }
+
+// changes are the parameters of the address that change a replay, by their names in the API and as flags.
+export const changes = ["drop", "delay", "policy", "budget"] as const;
+export type Change = (typeof changes)[number];
+
+// asksWhatIf reports whether the address has one.
+export const asksWhatIf = () => changes.some((k) => parameters(k).length > 0);

@@ -1,12 +1,12 @@
 import { useEffect, useState } from "preact/hooks";
 import type { Mark, Timeline } from "../api";
 import { call } from "../request";
+import { asksWhatIf } from "../router";
 import { replay, replayed } from "../stream";
-import { asksWhatIf } from "./changes";
 import { later } from "./later";
 import { absolute } from "./time";
 
-const WhatIf = later(() => import("./whatif").then((m) => m.WhatIf));
+const WhatIf = later(() => import("../pages/forecasts").then((m) => m.WhatIf));
 
 // ReplayBar moves the whole page through the log. Its marks are the events that matter, at
 // even distances: hours in which nothing happened take no room.

@@ -2,13 +2,24 @@ import { useEffect, useState } from "preact/hooks";
 import type { Event, NewRerun } from "../api";
 import { may } from "../login";
 import { call } from "../request";
-import { keep, parameter, url } from "../router";
+import { type Change, asksWhatIf, changes as names, keep, parameter, parameters, url } from "../router";
 import { policyFields } from "../words";
-import { type Changes, type Kind, asked, asksWhatIf, edits, kinds, names } from "./changes";
 import { Played } from "./forecast";
 import { Command, Copy, Empty } from "./layout";
 import { quoted } from "./verb";
 import { Compared, type Found } from "./compared";
+
+// kinds are the changes of a rerun.
+const kinds: Record<Change, { label: string; said: (c: string) => string }> = {
+  drop: { label: "An event had not come", said: (c: string) => `What if event ${c} had not come?` },
+  delay: { label: "An event had come later", said: (c: string) => `What if event ${c.split("=")[0]} had come ${c.split("=")[1]} later?` },
+  policy: { label: "Another policy", said: (c: string) => `What if the policy were ${c}?` },
+  budget: { label: "Another budget", said: (c: string) => `What if the budget were ${c}?` },
+};
+type Changes = Record<Change, string[]>;
+
+const asked = (): Changes => Object.fromEntries(names.map((k) => [k, parameters(k)])) as Changes;
+const edits = (c: Changes) => c.policy.length + c.budget.length > 0;
 
 // body is what the API is asked, and line what asks the same.
 const body = (c: Changes, after: string, record: string): NewRerun => ({
@@ -40,7 +51,7 @@ export function WhatIf({ at }: { at: number }) {
       setBusy(false);
     }
   };
-  const without = (k: Kind, v: string) => {
+  const without = (k: Change, v: string) => {
     const left = { ...changes, [k]: changes[k].filter((x) => x !== v) };
     keep({ ...left, after: edits(left) ? after : "", record: "", rerun: "" });
   };
@@ -74,8 +85,8 @@ export function WhatIf({ at }: { at: number }) {
 const seen = 100; // records before the moment, of which one can be changed
 
 // Choose is the form of a change.
-function Choose({ at, busy, add }: { at: number; busy: boolean; add: (kind: Kind, value: string, after: string) => void }) {
-  const [kind, setKind] = useState<Kind>("drop");
+function Choose({ at, busy, add }: { at: number; busy: boolean; add: (kind: Change, value: string, after: string) => void }) {
+  const [kind, setKind] = useState<Change>("drop");
   const submit = (e: SubmitEvent) => {
     e.preventDefault();
     const given = new FormData(e.target as HTMLFormElement);
@@ -90,7 +101,7 @@ function Choose({ at, busy, add }: { at: number; busy: boolean; add: (kind: Kind
   };
   return (
     <form class="filters" onSubmit={submit}>
-      <label>What if <select value={kind} onChange={(e) => setKind(e.currentTarget.value as Kind)}>
+      <label>What if <select value={kind} onChange={(e) => setKind(e.currentTarget.value as Change)}>
         {names.map((k) => <option key={k} value={k}>{kinds[k].label}</option>)}
       </select></label>
       {kind === "drop" || kind === "delay" ? <EventField at={at} kind={kind} /> : <EditFields kind={kind} />}
