@@ -20,13 +20,17 @@ import (
 var pastRoutes = []string{"/status", "/rollouts", "/rollouts?all=true", "/rollouts/stable@r1", "/fleet", "/host-list?sort=-state", "/host-list?rollout=stable@r1", "/hosts/h-0000", "/hosts/h-0001/why",
 	"/events?after=2&limit=9", "/events?tail=true&limit=9", "/events?tail=true&limit=4&about=host/h-0000", "/events?after=1&limit=900&about=host/h-0001"}
 
-// notOfTheLog are the members of answers that a record does not tell.
-var notOfTheLog = []string{"now", "lastSeen", "version", "versions", "sources", "expiries", "warnings", "agentVersion", "server", "accepted"}
+// notOfTheLog are the members of answers that a record does not tell, or that are estimates from the instant of the
+// question on.
+var notOfTheLog = []string{"now", "lastSeen", "version", "versions", "sources", "expiries", "warnings", "agentVersion", "server", "accepted", "comes", "ends", "turn"}
 
 // without takes members out of an answer, wherever they are.
 func without(x any, names []string) any {
 	switch x := x.(type) {
 	case map[string]any:
+		if x["comes"] != nil || x["ends"] != nil {
+			delete(x, "message") // of the estimate
+		}
 		for _, name := range names {
 			delete(x, name)
 		}

@@ -6,13 +6,16 @@ import (
 	"strconv"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/drift"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/health"
+	"github.com/steadyfleet/steady/internal/core/nodeconfig"
 	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/core/prose"
 	"github.com/steadyfleet/steady/internal/core/server"
 	"github.com/steadyfleet/steady/internal/core/session"
 	"github.com/steadyfleet/steady/internal/core/status"
+	"github.com/steadyfleet/steady/internal/core/warning"
 	"github.com/steadyfleet/steady/internal/wire"
 )
 
@@ -36,23 +39,29 @@ func (c *Control) inbox(own []status.Item) []status.InboxItem {
 	return c.state.Listed(c.Roster(), own, now)
 }
 
+// checkRemedies are the steps of readiness checks that have one of their own.
+var checkRemedies = map[string]status.Verb{"safe-mode": status.SafeModeShow, "space": status.Expiries}
+
+// itemKinds are the kinds of all items of the inbox.
+var itemKinds = append([]string{plan.KindHost, plan.KindRollout, drift.KindNode, drift.KindDrift, session.KindSession, warning.KindSource, warning.KindExpiry, KindServer}, nodeconfig.KindNames()...)
+
 // serverItems are what the server finds of itself, besides what ends or fills up.
 func (c *Control) serverItems(ctx context.Context) (items []status.Item) {
 	for _, p := range health.Readiness(c.readyFacts(ctx)) {
-		items = append(items, serverItem(p.Check, p.Message+"; "+p.Next, status.ServerOwner, status.Do(status.SafeModeShow)))
+		next, known := checkRemedies[p.Check]
+		if !known {
+			next = status.Doctor
+		}
+		items = append(items, serverItem(p.Check, p.Message+"; "+p.Next, status.ServerOwner, status.Do(next)))
 	}
 	if w := c.AuditWarnings(); len(w) > 0 { // the first of them: steady doctor has all
-		items = append(items, serverItem("audit", w[0], status.ServerOwner, status.Remedy{}))
+		items = append(items, serverItem("audit", w[0], status.ServerOwner, status.Do(status.Doctor)))
 	}
 	return items
 }
 
 func serverItem(name, reason string, who status.Actor, next status.Remedy) status.Item {
-	i := status.Item{Kind: KindServer, Name: name, Summary: status.Summary{Word: "not ready", Level: status.Critical, Reason: reason, Who: who}}
-	if next.Verb != "" {
-		i.Next = []status.Remedy{next}
-	}
-	return i
+	return status.Item{Kind: KindServer, Name: name, Summary: status.Summary{Word: "not ready", Level: status.Critical, Reason: reason, Who: who, Next: []status.Remedy{next}}}
 }
 
 // Acknowledge notes that a person knows of an item: until an instant, or, where that is zero, as long

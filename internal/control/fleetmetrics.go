@@ -35,8 +35,8 @@ var fleetGauges = []struct {
 	{"hosts_by_phase", "Enrolled hosts by the phase of their rollout.", []string{"phase"}},
 	{"hosts_by_health", "Declared or known hosts by how well they are.", []string{"health"}},
 	{"hosts_behind", "Hosts in contact that run another bundle than the newest that their channel gives them, and whose turn does not come by itself, by why.", []string{"reason"}},
-	{"attention_items", "What needs a person and is not acknowledged, by kind and level, as steady attention lists it.", []string{"kind", "level"}},
-	{"attention_acknowledged", "What needs a person who knows of it.", nil},
+	{"attention_items", "Items of the inbox that are not acknowledged, by kind and level, as steady attention lists them.", []string{"kind", "level"}},
+	{"attention_acknowledged", "Items of the inbox that are acknowledged.", nil},
 	{"resources_failed", "Resources in Error on all hosts, by kind.", []string{"kind"}},
 	{"rollout_status", "1 for the status of the newest rollout of a channel.", []string{"channel", "status"}},
 	{"rollout_held_seconds", "How long the open wave of a channel's rollout has not been promoted; absent while nothing blocks it.", []string{"channel"}},
@@ -181,6 +181,11 @@ func (m *fleetMetrics) server(ctx context.Context, g gauges) {
 func (m *fleetMetrics) attention(ctx context.Context, g gauges, list []status.InboxItem) {
 	type key struct{ kind, level string }
 	counts, known := map[key]int{}, 0
+	for _, kind := range itemKinds {
+		for _, level := range []status.Level{status.Away, status.Warning, status.Critical} {
+			counts[key{kind, string(level)}] = 0
+		}
+	}
 	for _, i := range m.c.serverItems(ctx) {
 		counts[key{i.Kind, string(i.Level)}]++
 	}

@@ -175,6 +175,9 @@ func (f *anyFleet) drawRollout(t *rapid.T, channel string, r *rollout.Rollout) {
 	case rollout.Active:
 		r.Reverting = rapid.IntRange(0, 5).Draw(t, "goes back") == 0
 	}
+	if rapid.IntRange(0, 2).Draw(t, "blocked") == 0 {
+		r.SetBlocked("wave-waiting", drawnNow.Add(-clock.Duration(rapid.IntRange(1, 9).Draw(t, "hours"))*clock.Hour))
+	}
 	if rapid.IntRange(0, 5).Draw(t, "paused") == 0 {
 		r.Paused, r.PauseReason = true, "lunch"
 	}
@@ -195,6 +198,9 @@ func (f *anyFleet) drawNodes(t *rapid.T) {
 		n.Online = rapid.IntRange(0, 3).Draw(t, "connected") > 0
 		for k, change := range []func(){
 			func() { n.RegisteredAt = 0 }, func() { n.RetiredAt = drawnNow }, func() { n.Paused = &drift.Pause{Code: drift.Ahead, Detail: "it knows more", Since: drawnNow} },
+			func() {
+				n.Compare, n.UnreadSince = true, n.Since.Add(-clock.Duration(rapid.IntRange(0, 1).Draw(t, "unread"))*clock.Hour)
+			},
 			func() { n.Refusal = "too-large" }, func() {
 				n.Adoption = &drift.Adoption{Objects: []event.NodeObject{{Kind: nodeconfig.Flow, ID: "x"}}, Since: drawnNow}
 			},
@@ -225,7 +231,7 @@ func drawObject(t *rapid.T, s *drift.State, n *drift.Node, name string) {
 	for i := range o.Definition.Legs {
 		d := &o.Definition.Legs[i]
 		l := &drift.Leg{Status: rapid.SampledFrom([]drift.Status{drift.Pending, drift.Pushing, drift.Pushed, drift.Pushed, drift.Failed}).Draw(t, "push")}
-		if l.Status == drift.Failed {
+		if l.Status == drift.Failed || l.Status == drift.Pushing && rapid.Bool().Draw(t, "tried again") {
 			l.Code, l.Error, l.Attempts, l.FailedSince = "port-in-use", "port 80 is in use", 3, drawnNow.Add(-clock.Minute)
 		}
 		if l.Status == drift.Pushed {

@@ -69,7 +69,9 @@ type surfaces struct {
 	why      map[string]plan.Answer
 	rollouts []operator.Rollout
 	waves    map[string][]operator.Wave // by rollout
+	blocked  map[string]bool            // rollouts whose open wave waits for an event, for six hours or more
 	nodes    []drift.NodeRow
+	unread   map[string]bool // nodes that are connected again and not compared
 	objects  []drift.ObjectRow
 	episodes []drift.EpisodeRow
 	sessions []session.Status
@@ -77,7 +79,7 @@ type surfaces struct {
 
 func surfacesOf(t *rapid.T, d drawn) *surfaces {
 	ctx := context.Background()
-	out := &surfaces{status: testkit.Value(statusOf(ctx, d))(t), fleet: fleetOf(testkit.Value(d.Hosts(ctx))(t)), why: map[string]plan.Answer{}, waves: map[string][]operator.Wave{}}
+	out := &surfaces{status: testkit.Value(statusOf(ctx, d))(t), fleet: fleetOf(testkit.Value(d.Hosts(ctx))(t)), why: map[string]plan.Answer{}, waves: map[string][]operator.Wave{}, blocked: map[string]bool{}, unread: map[string]bool{}}
 	rows, _, err := rowsOf(ctx, d, d.anyFleet.Roster, func(s *plan.State) []string { return hostNames(s, d.anyFleet.Roster) })
 	testkit.Must(t, err)
 	out.hosts = rows
@@ -89,12 +91,18 @@ func surfacesOf(t *rapid.T, d drawn) *surfaces {
 	for _, digest := range d.Plan.Order {
 		r := d.Plan.Rollouts[digest]
 		out.rollouts = append(out.rollouts, rolloutRow(d.Plan, r, d.Explain(d.Plan), drawnNow))
+		if b := plan.FirstBlock(d.Plan, r, drawnNow); b != nil && !r.Phase.Ended() && !r.Paused && r.BlockedSince != 0 {
+			out.blocked[r.Name] = drawnNow.Sub(max(b.Earliest, r.BlockedSince)) >= 6*clock.Hour
+		}
 		for i := range r.Waves {
 			out.waves[r.Name] = append(out.waves[r.Name], waveRow(r, i))
 		}
 	}
 	for _, name := range d.State.Nodes.NodeNames() {
 		out.nodes = append(out.nodes, d.State.Nodes.NodeRow(name))
+		if n := d.State.Nodes.Nodes[name]; n != nil {
+			out.unread[name] = n.UnreadSince != 0 && n.UnreadSince < n.Since
+		}
 	}
 	out.objects, out.episodes = d.State.Nodes.ObjectRows("", drawnNow), d.State.Nodes.EpisodeRows()
 	out.sessions = testkit.Value(d.SessionList(ctx))(t)
@@ -218,7 +226,7 @@ func (s *surfaces) rolloutContradictions(told map[string]*status.InboxItem, says
 			}
 		}
 		newest := slices.IndexFunc(s.status.Channels, func(c operator.ChannelState) bool { return c.Rollout == r.Name })
-		needs := newest >= 0 && slices.Contains([]string{"halted", "reverted", "reverting", "paused"}, r.Status)
+		needs := newest >= 0 && slices.Contains([]string{"halted", "reverted", "reverting", "paused"}, r.Status) || newest >= 0 && s.blocked[r.Name]
 		same(says, told, "rollout/"+r.Name, r.Summary, needs)
 		if newest >= 0 && s.status.Channels[newest].Status != r.Status {
 			says("rollout %s is %s, in the status %s", r.Name, r.Status, s.status.Channels[newest].Status)
@@ -238,7 +246,7 @@ func (s *surfaces) nodeContradictions(told map[string]*status.InboxItem, says fu
 		if n.Status != drift.NodeRetired && open > 0 && !n.Summary.Level.NeedsPerson() {
 			says("node %s has %d things to decide and is %s", n.Name, open, n.Summary.Level)
 		}
-		own := n.Status == drift.NodePaused || n.Status == drift.NodeOffline || n.Problem != "" && n.Status != drift.NodeRetired || n.ToAdopt > 0 && n.Status != drift.NodeRetired
+		own := n.Status == drift.NodePaused || n.Status == drift.NodeOffline || n.Status == drift.NodeComparing && s.unread[n.Name] || n.Problem != "" && n.Status != drift.NodeRetired || n.ToAdopt > 0 && n.Status != drift.NodeRetired
 		if n.Status != drift.NodeUnknown && own != (told["node/"+n.Name] != nil) {
 			says("node %s is %s, refused for %q with %d to adopt; the inbox has it: %t", n.Name, n.Status, n.Problem, n.ToAdopt, !own)
 		}
@@ -309,6 +317,18 @@ var hides = map[string]func(*surfaces){
 	"the inbox leaves out open drift": func(s *surfaces) { s.drop(drift.KindDrift) },
 	"the inbox leaves out rollouts":   func(s *surfaces) { s.drop(plan.KindRollout) },
 	"the inbox leaves out sessions":   func(s *surfaces) { s.drop(session.KindSession) },
+	"the inbox leaves out rollouts that are blocked": func(s *surfaces) {
+		s.status.Inbox.Items = slices.DeleteFunc(slices.Clone(s.status.Inbox.Items), func(x status.InboxItem) bool { return x.Kind == plan.KindRollout && s.blocked[x.Name] })
+	},
+	"a push that is tried again counts as no failed one": func(s *surfaces) {
+		for i := range s.objects {
+			for k := range s.objects[i].Legs {
+				if l := &s.objects[i].Legs[k]; l.Status == drift.Failed {
+					l.Status = drift.Pushing
+				}
+			}
+		}
+	},
 	"the list of nodes has one with failed pushes as online": func(s *surfaces) {
 		for i := range s.nodes {
 			s.nodes[i].Summary = status.Summary{Word: "online", Level: status.OK}

@@ -60,6 +60,7 @@ var Remedies = []RemedyCommand{
 	{status.HostStart, "steady host show {0}", "show-host"},
 	{status.QuarantineClear, "steady quarantine clear {0} {1}", "clear-quarantine"},
 	{status.RolloutShow, "steady rollout show {0}", "show-rollout"},
+	{status.RolloutPromote, "steady rollout promote {0}", "promote-wave"},
 	{status.RolloutResume, "steady rollout resume {0}", "operate-rollout"},
 	{status.RolloutCancel, "steady rollout cancel {0}", "operate-rollout"},
 	{status.RolloutRetry, "steady rollout retry {0}", "retry-rollout"},
@@ -80,6 +81,7 @@ var Remedies = []RemedyCommand{
 	{status.SessionReconcile, "steady session reconcile {0}", "operate-session"},
 	{status.SessionRetryPhase, "steady session retry-phase {0} {1}", "retry-phase"},
 	{status.SafeModeShow, "steady safe-mode", "safe-mode"},
+	{status.Doctor, "steady doctor --data DATA", ""},
 	{status.Expiries, "steady status --ends", "status"},
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/health"
 	"github.com/steadyfleet/steady/internal/core/managed"
 	"github.com/steadyfleet/steady/internal/core/place"
+	"github.com/steadyfleet/steady/internal/core/prose"
 	"github.com/steadyfleet/steady/internal/core/server"
 	"github.com/steadyfleet/steady/internal/core/session"
 	"github.com/steadyfleet/steady/internal/core/spec"
@@ -149,7 +150,7 @@ func seeReports(reported *health.Host, r engine.Resource[session.PodSpec], o *se
 		case !known:
 			o.Pending = append(o.Pending, id+" is not reported yet")
 		case status.Phase == engine.Failed:
-			o.Failed = append(o.Failed, id+" "+status.State+": "+status.Message+olderAgent(status.Message))
+			o.Failed = append(o.Failed, prose.Format("%s %s[: %s]", id, status.State, status.Message+olderAgent(status.Message)))
 		case status.Phase != engine.Converged:
 			o.Pending = append(o.Pending, id+" is "+status.State)
 		}

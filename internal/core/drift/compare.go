@@ -122,7 +122,7 @@ func (c *comparison) readBack(in Snapshot, actual map[place]*Actual) legRef {
 			done.ETag, done.Observed = x.OpETag, f.Config
 		}
 	default:
-		c.add(event.PushFailed{SyncOf: of, Op: f.Op, Code: "connection-lost", Error: "the connection was lost before the node answered, and it has not applied the push", Absent: x == nil, Attempt: l.Attempts})
+		c.add(event.PushFailed{SyncOf: of, Op: f.Op, Code: codeConnectionLost, Error: "the connection was lost before the node answered, and it has not applied the push", Absent: x == nil, Attempt: l.Attempts})
 		return legRef{}
 	}
 	c.add(done)

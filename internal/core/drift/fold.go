@@ -1,6 +1,7 @@
 package drift
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
@@ -79,6 +80,7 @@ func (s *State) foldNode(at clock.Instant, ev event.OfNodes) {
 		if !n.Online {
 			n.Since = at
 		}
+		n.UnreadSince = cmp.Or(n.UnreadSince, at)
 		n.Session, n.Online, n.Why, n.Compare, n.RefusedFor = ev.Session, true, "", true, ""
 		n.Instance, n.Machine, n.Driver, n.Version = ev.Instance, ev.Machine, ev.Driver, ev.Version
 		n.Op = max(n.Op, ev.Op)
@@ -87,7 +89,7 @@ func (s *State) foldNode(at clock.Instant, ev event.OfNodes) {
 		}
 	case event.NodeDisconnected:
 		if ev.Session == n.Session && n.Online {
-			n.Online, n.Since, n.Why = false, at, ev.Reason
+			n.Online, n.Since, n.Why, n.UnreadSince = false, at, ev.Reason, cmp.Or(n.UnreadSince, at)
 		}
 	case event.NodePaused:
 		n.Paused = &Pause{ev.Code, ev.Detail, at}
@@ -103,7 +105,7 @@ func (s *State) foldNode(at clock.Instant, ev event.OfNodes) {
 	case event.SyncRequested:
 		n.Compare = true
 	case event.SyncCompleted:
-		n.Compare, n.Reread, n.ComparedAt, n.Refusal, n.Resumed, n.Dismissed = false, false, at, "", false, false
+		n.Compare, n.Reread, n.ComparedAt, n.UnreadSince, n.Refusal, n.Resumed, n.Dismissed = false, false, at, 0, "", false, false
 		n.Generation, n.Reported = ev.Generation, ev.Objects
 	case event.SnapshotRefused:
 		n.Refusal = ev.Code
@@ -131,7 +133,7 @@ func (s *State) foldResumed(n *Node, ev event.NodeResumed) {
 
 // foldRetired has nothing be expected of a node any more: tombstones need no confirmation.
 func (s *State) foldRetired(at clock.Instant, n *Node, ev event.NodeRetired) {
-	n.Online, n.Since, n.Why, n.RetiredAt = false, at, "it was retired", max(ev.NotBefore, 1)
+	n.Online, n.Since, n.UnreadSince, n.Why, n.RetiredAt = false, at, 0, "it was retired", max(ev.NotBefore, 1)
 	n.Key, n.NextKey, n.Paused, n.Adoption, n.Flight, n.Compare, n.Reread = nil, nil, nil, nil, nil, false, false
 	n.ComparedAt = 0 // what it has when it comes back is a first contact
 	clear(n.Episodes)

@@ -276,6 +276,9 @@ func (s *State) foldFailed(at clock.Instant, ev event.PushFailed) {
 // CodeUnknownOutcome is the code of a push that may have been applied.
 const CodeUnknownOutcome = "outcome-unknown"
 
+// codeConnectionLost is the code of a push that got no answer and was not applied. It is tried again at once.
+const codeConnectionLost = "connection-lost"
+
 // maxError bounds what a node says of a failure, in bytes.
 const maxError = 1000
 

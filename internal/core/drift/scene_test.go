@@ -343,6 +343,21 @@ func (s *scene) show(rest []string) string {
 		}
 		return ">   nothing\n"
 	}
+	if rest[0] == "inbox" {
+		items := s.s.NodeItems(rest[1])
+		for _, key := range s.s.ObjectsOf(rest[1]) {
+			if i := s.s.ObjectItem(key, s.now); i != nil {
+				items = append(items, *i)
+			}
+		}
+		var b strings.Builder
+		for _, i := range items {
+			if i.Due(s.now) {
+				fmt.Fprintf(&b, ">   %s is %s (%s) for %s: %s\n", i.Key(), i.Word, i.Level, s.now.Sub(i.Since).Std(), i.Reason)
+			}
+		}
+		return cmp.Or(b.String(), ">   nothing\n")
+	}
 	o := s.s.Objects[drift.Key(rest[0], rest[1])]
 	if o == nil {
 		return ">   there is none\n"

@@ -52,14 +52,18 @@ type Node struct {
 	// RetiredAt is set on one that is gone for good, which ends tokens from before.
 	RetiredAt clock.Instant `json:"retiredAt,omitempty"`
 
-	Session  uint64        `json:"session"`
-	Online   bool          `json:"online"`
-	Since    clock.Instant `json:"since,omitempty"` // it is online, or offline
-	Why      string        `json:"why,omitempty"`   // it is offline
-	Instance string        `json:"instance,omitempty"`
-	Machine  string        `json:"machine,omitempty"`
-	Driver   string        `json:"driver,omitempty"`
-	Version  string        `json:"version,omitempty"`
+	Session uint64        `json:"session"`
+	Online  bool          `json:"online"`
+	Since   clock.Instant `json:"since,omitempty"` // it is online, or offline
+	Why     string        `json:"why,omitempty"`   // it is offline
+	// UnreadSince is since when its configuration is not known: it disconnected, or connected for the
+	// first time, and no comparison has ended since. Zero while it is known.
+	UnreadSince clock.Instant `json:"unreadSince,omitempty"`
+
+	Instance string `json:"instance,omitempty"`
+	Machine  string `json:"machine,omitempty"`
+	Driver   string `json:"driver,omitempty"`
+	Version  string `json:"version,omitempty"`
 
 	Collections []event.NodeCollection `json:"collections,omitempty"`
 
@@ -191,6 +195,14 @@ type Leg struct {
 	BinnedUntil clock.Instant `json:"binnedUntil,omitempty"`
 	// Gone says that the node confirmed the deletion.
 	Gone bool `json:"gone,omitempty"`
+}
+
+// PushStatus is Status for people: a push that failed stays failed while it is tried again.
+func (l *Leg) PushStatus() Status {
+	if l.Status == Pushing && l.FailedSince != 0 {
+		return Failed
+	}
+	return l.Status
 }
 
 // Acked is what a node acknowledged.

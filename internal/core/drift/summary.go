@@ -102,7 +102,7 @@ func (e *EpisodeRow) summary() status.Summary {
 	return out
 }
 
-// AwayFor is how long a node may be out of contact before a person is needed.
+// AwayFor is how long the configuration of a node may be unknown before a person is needed.
 const AwayFor = clock.Hour
 
 // NodeSummary is how a node is: the worst of its presence, its pushes and its drift.
@@ -118,7 +118,11 @@ func (r *NodeRow) summary() status.Summary {
 		here.Level, here.Reason = status.Waiting, r.Why
 		return here
 	case NodeComparing:
-		here.Level = status.Busy
+		if here.Level = status.Busy; r.unreadSince >= r.Since {
+			break
+		}
+		here.Level, here.Reason, here.Who = status.Away, "it is connected, and its configuration was not read since "+prose.Date(r.unreadSince), status.DeviceOwner
+		here.Next = []status.Remedy{status.Do(status.NodeStart, r.Name)}
 	case NodeOffline:
 		here.Level, here.Reason, here.Who = status.Away, cmp.Or(r.Why, "it is not connected"), status.DeviceOwner
 		here.Next = []status.Remedy{status.Do(status.NodeStart, r.Name)}
@@ -160,7 +164,7 @@ func (s *State) NodeItems(name string) (out []status.Item) {
 	switch {
 	case own.Status == NodeUnknown && len(s.legs[name]) == 0, own.Status == NodeRetired:
 	case sum.Level == status.Away:
-		item.From = own.Since.Add(AwayFor)
+		item.Since, item.From = own.unreadSince, own.unreadSince.Add(AwayFor)
 		out = append(out, item)
 	case sum.Level.NeedsPerson():
 		out = append(out, item)
@@ -177,6 +181,10 @@ func (s *State) NodeItems(name string) (out []status.Item) {
 	}
 	return out
 }
+
+// LostFor is how long pushes of a leg may get no answer before a person is needed: a connection that
+// ends in the middle of one is made again, and the push with it.
+const LostFor = 2 * clock.Minute
 
 // ObjectItem is what of an object needs a person: a push that fails, or a leg that is not in effect
 // on its node. It is nil where neither is, and where its drift is told of.
@@ -196,7 +204,11 @@ func (s *State) ObjectItem(key string, now clock.Instant) *status.Item {
 	if l := row.Legs[0]; !strings.Contains(sum.Reason, l.Node) {
 		sum.Reason = "node " + l.Node + ": " + sum.Reason
 	}
-	return &status.Item{Kind: o.Kind, Name: o.Name, Cause: row.Legs[0].Node + " " + row.Legs[0].Code, Summary: sum}
+	item := &status.Item{Kind: o.Kind, Name: o.Name, Cause: row.Legs[0].Node + " " + row.Legs[0].Code, Summary: sum}
+	if !slices.ContainsFunc(row.Legs, func(l LegRow) bool { return l.Code != codeConnectionLost }) {
+		item.From = sum.Since.Add(LostFor)
+	}
+	return item
 }
 
 // ObjectsOf lists the keys of the objects that a node has legs of.

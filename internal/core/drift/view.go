@@ -63,7 +63,8 @@ type NodeRow struct {
 	// Summary is the worst of all that; Status alone is its presence.
 	Summary status.Summary `json:"summary"`
 
-	undecided int // episodes
+	undecided   int           // episodes
+	unreadSince clock.Instant // as Node.UnreadSince
 }
 
 // NodeDetail is a node with all that concerns it.
@@ -196,13 +197,13 @@ func (s *State) NodeRow(name string) NodeRow {
 		n = &Node{Name: name}
 	}
 	row := NodeRow{Name: name, Status: n.Status(), Since: n.Since, Why: n.Why, Driver: n.Driver, Version: n.Version, ComparedAt: n.ComparedAt,
-		Legs: map[Status]int{}, Drift: map[string]int{}, Problem: cmp.Or(n.Refusal, n.RefusedFor)}
+		Legs: map[Status]int{}, Drift: map[string]int{}, Problem: cmp.Or(n.Refusal, n.RefusedFor), unreadSince: cmp.Or(n.UnreadSince, n.Since)}
 	if n.Paused != nil {
 		row.Why = n.Paused.Detail
 	}
 	for _, r := range s.legs[name] { // order-free: it only counts
 		if _, _, l := s.leg(r); l.BinnedUntil == 0 {
-			row.Legs[l.Status]++
+			row.Legs[l.PushStatus()]++
 		}
 	}
 	for _, e := range n.Episodes { // order-free: it only counts
@@ -250,7 +251,7 @@ func (s *State) NodeDetail(name string, now clock.Instant) (NodeDetail, error) {
 
 func (s *State) legRow(o *Object, role string, now clock.Instant) LegRow {
 	d, l := o.Definition.Leg(role), o.Legs[role]
-	row := LegRow{Kind: o.Kind, Name: o.Name, Role: role, Node: d.Node, ID: d.ID, Status: l.Status, Removed: o.Removed, Code: l.Code, Error: l.Error, Attempts: l.Attempts,
+	row := LegRow{Kind: o.Kind, Name: o.Name, Role: role, Node: d.Node, ID: d.ID, Status: l.PushStatus(), Removed: o.Removed, Code: l.Code, Error: l.Error, Attempts: l.Attempts,
 		FailedSince: l.FailedSince, Effect: l.Effect, Detail: l.Detail, Wait: s.Waits(o, role, now)}
 	if o.Anonymous {
 		row.Name = ""

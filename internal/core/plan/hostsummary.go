@@ -211,8 +211,16 @@ func (s *State) RolloutItem(channel string, now clock.Instant) *status.Item {
 		return nil
 	}
 	r := s.Rollouts[c.Latest]
-	if r == nil || !s.inTrouble(r) && (!r.Paused || r.Phase.Ended()) || r.Final {
+	if r == nil || r.Final {
 		return nil
 	}
-	return &status.Item{Kind: KindRollout, Name: r.Name, Summary: s.RolloutSummary(r, now)}
+	item := &status.Item{Kind: KindRollout, Name: r.Name}
+	if !s.inTrouble(r) && (!r.Paused || r.Phase.Ended()) {
+		if item.From = blockedFrom(r, FirstBlock(s, r, now)); item.From == 0 {
+			return nil
+		}
+		item.Cause = "held " + r.Blocked
+	}
+	item.Summary = s.RolloutSummary(r, now)
+	return item
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/gate"
 	"github.com/steadyfleet/steady/internal/core/prose"
 	"github.com/steadyfleet/steady/internal/core/rollout"
 	"github.com/steadyfleet/steady/internal/core/status"
@@ -51,8 +52,13 @@ func (s *State) RolloutSummary(r *rollout.Rollout, now clock.Instant) status.Sum
 	if r.Plan == nil {
 		return out
 	}
-	if b := FirstBlock(s, r, now); b != nil && !r.Phase.Ended() && !r.Paused {
+	b := FirstBlock(s, r, now)
+	if b != nil && !r.Phase.Ended() && !r.Paused {
 		out.Reason = b.Message
+	}
+	if from := blockedFrom(r, b); from != 0 && from.Reached(now) && !out.Level.NeedsPerson() {
+		out.Level, out.Since, out.Who = status.Warning, r.BlockedSince, status.Operator
+		out.Next = []status.Remedy{status.Do(status.RolloutShow, r.Name), status.Do(status.RolloutPromote, r.Name), status.Do(status.RolloutCancel, r.Name)}
 	}
 	if failed := s.firstFailure(r); failed != "" {
 		out.Reason = prose.Clauses(out.Reason, failed)
@@ -61,6 +67,18 @@ func (s *State) RolloutSummary(r *rollout.Rollout, now clock.Instant) status.Sum
 		}
 	}
 	return out
+}
+
+// BlockedFor is how long the open wave of a rollout may be blocked before a person is needed, beyond what
+// time alone is known to end.
+const BlockedFor = 6 * clock.Hour
+
+// blockedFrom is when a rollout whose open wave is blocked begins to need a person; zero where none is.
+func blockedFrom(r *rollout.Rollout, b *gate.Block) clock.Instant {
+	if b == nil || r.BlockedSince == 0 || r.Phase.Ended() || r.Paused {
+		return 0
+	}
+	return max(r.BlockedSince, b.Earliest).Add(BlockedFor)
 }
 
 // firstFailure names the host that failed first in a rollout and why; empty where none did.

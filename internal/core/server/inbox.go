@@ -24,7 +24,7 @@ type inboxFold struct {
 	seen                            bool // everything was looked at
 	hosts, nodes, objects, sessions map[string]struct{}
 	fleet, everyHost                bool
-	due                             map[string]clock.Instant // hosts and nodes, by key, that need a person by time alone
+	due                             map[string]clock.Instant // by key, what needs a person by time alone
 }
 
 func (f *inboxFold) Name() string                       { return "inbox" }
@@ -114,8 +114,12 @@ func (f *inboxFold) Next(now clock.Instant) ([]event.Entry, error) {
 		case !at.Reached(now):
 		case kind == plan.KindHost:
 			mark(&f.hosts, name)
-		default:
+		case kind == plan.KindRollout:
+			f.fleet = true
+		case kind == drift.KindNode:
 			mark(&f.nodes, name)
+		default:
+			mark(&f.objects, key)
 		}
 	}
 	if f.Due() != 1 {
@@ -180,6 +184,7 @@ func (f *inboxFold) look(now clock.Instant) (keys []string, items []status.Item)
 	}
 	items = f.ofHosts(items, hosts)
 	if f.fleet || f.everyHost {
+		maps.DeleteFunc(f.due, func(key string, _ clock.Instant) bool { return strings.HasPrefix(key, plan.KindRollout+"/") })
 		items = f.ofFleet(items, now)
 		for key, o := range f.Inbox.Open { // order-free: Next sorts them
 			if o.Kind == plan.KindRollout || o.Kind == warning.KindSource || o.Kind == warning.KindExpiry {
@@ -202,6 +207,7 @@ func (f *inboxFold) look(now clock.Instant) (keys []string, items []status.Item)
 	}
 	for _, key := range slices.Sorted(maps.Keys(f.objects)) {
 		keys = append(keys, key)
+		delete(f.due, key)
 		items = appendItem(items, f.State.Nodes.ObjectItem(key, now))
 	}
 	for _, name := range slices.Sorted(maps.Keys(f.sessions)) {

@@ -72,9 +72,10 @@ func (s *State) NodeTotals() NodeTotals {
 			case l.BinnedUntil != 0:
 				t.Legs[InBin]++
 			default:
-				t.Legs[string(l.Status)]++
-				if l.Status != drift.Pushed && (l.Acked == nil || l.Acked.Version < o.Version) {
-					t.Waiting[string(l.Status)] = clock.Earliest(t.Waiting[string(l.Status)], o.ChangedAt)
+				push := l.PushStatus()
+				t.Legs[string(push)]++
+				if push != drift.Pushed && (l.Acked == nil || l.Acked.Version < o.Version) {
+					t.Waiting[string(push)] = clock.Earliest(t.Waiting[string(push)], o.ChangedAt)
 				}
 			}
 		}

@@ -69,9 +69,25 @@ func (st *Status) worstPart() status.Summary {
 		for k := range p.Phases {
 			add(p.Phases[k].Summary, "phase", p.Name+"/"+p.Phases[k].Name)
 		}
-		add(p.Summary, "part", p.Name)
+		if below := st.below(p.Summary); below != nil {
+			rows = append(rows, *below)
+		} else {
+			add(p.Summary, "part", p.Name)
+		}
 	}
 	return status.Worst(rows...)
+}
+
+// below is the summary of a part whose reason is that of a pod or phase of it, which begins with its
+// reference: it is worded as that one's own. It is nil where the reason is the part's.
+func (st *Status) below(s status.Summary) *status.Summary {
+	for _, kind := range []string{KindPod, KindPhase} {
+		if rest, of := strings.CutPrefix(s.Reason, kind+"/"+st.Name+"/"); of {
+			s.Reason = kind + " " + rest
+			return &s
+		}
+	}
+	return nil
 }
 
 // Item is what a session needs a person for; nil where it needs none, or is not known.

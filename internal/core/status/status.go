@@ -114,6 +114,7 @@ const (
 	HostStart         Verb = "host-start"         // host: start its agent, check its log and network
 	QuarantineClear   Verb = "quarantine-clear"   // channel, bundle
 	RolloutShow       Verb = "rollout-show"       // rollout
+	RolloutPromote    Verb = "rollout-promote"    // rollout
 	RolloutResume     Verb = "rollout-resume"     // rollout
 	RolloutCancel     Verb = "rollout-cancel"     // rollout
 	RolloutRetry      Verb = "rollout-retry"      // rollout
@@ -134,5 +135,6 @@ const (
 	SessionReconcile  Verb = "session-reconcile"  // session
 	SessionRetryPhase Verb = "session-retry"      // session, part/phase
 	SafeModeShow      Verb = "safe-mode-show"     // nothing
+	Doctor            Verb = "doctor"             // nothing: on the server's machine
 	Expiries          Verb = "expiries"           // nothing
 )
