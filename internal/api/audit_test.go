@@ -52,7 +52,7 @@ func TestS8RunningAuditPausesWhatBreaksAnInvariant(t *testing.T) {
 	}
 	testkit.Must(t, w.op.Operate(w.ctx(), coreplan.Resume, "stable@r1", "it was looked at"))
 	stop := runAgents(t, agents...)
-	w.until("r1 to converge", func() bool { return w.standing("stable@r1") == "terminal" })
+	w.until("r1 to converge", func() bool { return w.standing("stable@r1") == "done" })
 	stop()
 }
 

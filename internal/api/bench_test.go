@@ -32,7 +32,7 @@ func BenchmarkConverge(b *testing.B) {
 			enrolments := float64(hosts) / time.Since(begun).Seconds()
 			stop := runAgents(b, agents...)
 			defer stop()
-			w.until("r0", func() bool { return w.standing("stable@r0") == "terminal" })
+			w.until("r0", func() bool { return w.standing("stable@r0") == "done" })
 			round := 0
 			b.ResetTimer()
 			cpu := processorTime()
@@ -66,7 +66,7 @@ func (w *world) untilTerminal(rollout string, after uint64) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	err := w.op.Follow(ctx, operator.EventQuery{After: after}, func(e operator.Event) error {
-		if e.Type == "rollout.moved" && w.standing(rollout) == "terminal" {
+		if e.Type == "rollout.moved" && w.standing(rollout) == "done" {
 			return errDone
 		}
 		return nil

@@ -38,7 +38,7 @@ func newStory(t *testing.T) *story {
 		a.clock = clock.FromTime(time.Now())
 	}
 	stop := runAgents(t, s.agents...)
-	s.until("r1 to converge", func() bool { return s.standing("stable@r1") == "terminal" })
+	s.until("r1 to converge", func() bool { return s.standing("stable@r1") == "done" })
 	stop()
 	s.agents[2].fail = true
 	s.release("r2", plan{hosts: storyHosts, content: "two", host: delegating, waves: storyWaves, policy: storyPolicy, more: storyMore})

@@ -33,7 +33,7 @@ func TestBrowserRunsNoStoredScript(t *testing.T) {
 	w.release("r1", plan{hosts: 2, content: "one", host: delegating})
 	agents := w.agents(2)
 	stop := runAgents(t, agents...)
-	w.until("r1 to converge", func() bool { return w.standing("stable@r1") == "terminal" })
+	w.until("r1 to converge", func() bool { return w.standing("stable@r1") == "done" })
 	stop()
 	a := agents[0]
 	a.fail, a.says = true, evil("failure")

@@ -60,7 +60,7 @@ func TestS33CollectionKeepsWhatIsNamed(t *testing.T) {
 		if stop == nil {
 			stop = runAgents(t, agents...)
 		}
-		w.until(ref+" to converge", func() bool { return w.standing("stable@"+ref) == "terminal" })
+		w.until(ref+" to converge", func() bool { return w.standing("stable@"+ref) == "done" })
 	}
 	stop()
 	orphan := digest.Of([]byte("orphan"))

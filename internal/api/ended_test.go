@@ -15,7 +15,7 @@ func TestEndedRolloutShowsWhatWasThen(t *testing.T) {
 	w.release("r1", plan{hosts: 2, content: "one"})
 	agents := w.agents(2)
 	stop := runAgents(t, agents...)
-	w.until("r1 to converge", func() bool { return w.standing("stable@r1") == "terminal" })
+	w.until("r1 to converge", func() bool { return w.standing("stable@r1") == "done" })
 	stop()
 	w.release("r2", plan{hosts: 2, content: "two", waves: twoWaves})
 	agents[0].fail = true
@@ -24,7 +24,7 @@ func TestEndedRolloutShowsWhatWasThen(t *testing.T) {
 	agents[0].fail = false
 	w.release("r3", plan{hosts: 2, content: "three", waves: twoWaves})
 	stop = runAgents(t, agents...)
-	w.until("r3 to converge", func() bool { return w.standing("stable@r3") == "terminal" })
+	w.until("r3 to converge", func() bool { return w.standing("stable@r3") == "done" })
 	stop()
 	for name, want := range map[string]struct {
 		status, state []string

@@ -54,9 +54,9 @@ func TestFleetConvergesOverTLS(t *testing.T) {
 	w := newWorld(t)
 	w.release("r1", plan{hosts: 3, content: "one"})
 	stop := runAgents(t, w.agents(3)...)
-	w.until("r1 to converge", func() bool { return w.standing("stable@r1") == "terminal" })
+	w.until("r1 to converge", func() bool { return w.standing("stable@r1") == "done" })
 	w.release("r2", plan{hosts: 3, content: "two", waves: twoWaves})
-	w.until("r2 to converge", func() bool { return w.standing("stable@r2") == "terminal" })
+	w.until("r2 to converge", func() bool { return w.standing("stable@r2") == "done" })
 	stop()
 	hosts := testkit.Value(w.op.Hosts(w.ctx()))(t)
 	if len(hosts) != 3 {
@@ -77,7 +77,7 @@ func TestS25FoldedLogIsTheLiveState(t *testing.T) {
 	w.release("r1", plan{hosts: 4, content: "one"})
 	agents := w.agents(4)
 	stop := runAgents(t, agents...)
-	w.until("r1 to converge", func() bool { return w.standing("stable@r1") == "terminal" })
+	w.until("r1 to converge", func() bool { return w.standing("stable@r1") == "done" })
 	stop()
 	w.release("r2", plan{hosts: 4, content: "two", waves: twoWaves})
 	agents[0].fail = true
@@ -137,7 +137,7 @@ func TestRestartInTheMiddleOfARollout(t *testing.T) {
 		t.Fatalf("before the restart %+v, after it %+v", d, again)
 	}
 	stop := runAgents(t, agents...)
-	w.until("r1 to converge", func() bool { return w.standing("stable@r1") == "terminal" })
+	w.until("r1 to converge", func() bool { return w.standing("stable@r1") == "done" })
 	stop()
 	page := testkit.Value(w.op.Events(w.ctx(), operatorAll))(t)
 	granted := map[string]int{}
@@ -165,7 +165,7 @@ func failureIsProven(t *testing.T, prune func(*world)) {
 	w.release("r1", plan{hosts: 3, content: "one"})
 	agents := w.agents(3)
 	stop := runAgents(t, agents...)
-	w.until("r1 to converge", func() bool { return w.standing("stable@r1") == "terminal" })
+	w.until("r1 to converge", func() bool { return w.standing("stable@r1") == "done" })
 	stop()
 	first := agents[1].a.Machine.Current
 	prune(w) // of what comes later the past is pruned
@@ -319,5 +319,5 @@ func TestOperatorHalts(t *testing.T) {
 	testkit.Must(t, w.op.Reconcile(w.ctx()))
 	stop := runAgents(t, agents...)
 	defer stop()
-	w.until("r1 to converge", func() bool { return w.standing("stable@r1") == "terminal" })
+	w.until("r1 to converge", func() bool { return w.standing("stable@r1") == "done" })
 }

@@ -194,7 +194,7 @@ func TestTabsOutliveTheServer(t *testing.T) {
 	stop = runAgents(t, agents...)
 	defer stop()
 	two.until(w, "the rest of the fleet to converge", func() bool {
-		return two.wholes["/fleet"] > wholes && string(two.shows["/fleet"]["cells"]) == `"cccccc"` && strings.Contains(string(two.shows["/rollouts/stable@r2"]["status"]), "terminal")
+		return two.wholes["/fleet"] > wholes && string(two.shows["/fleet"]["cells"]) == `"cccccc"` && strings.Contains(string(two.shows["/rollouts/stable@r2"]["status"]), "done")
 	})
 	one.same(w)
 	two.topics = slices.DeleteFunc(two.topics, func(s string) bool { return s == "/hosts/h-0001" || s == "/hosts" })

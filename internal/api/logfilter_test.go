@@ -20,7 +20,7 @@ func TestFiltersOfTheLog(t *testing.T) {
 	w := newWorld(t)
 	w.release("r1", plan{hosts: 3, content: "one"})
 	stop := runAgents(t, w.agents(3)...)
-	w.until("r1 to converge", func() bool { return w.standing("stable@r1") == "terminal" })
+	w.until("r1 to converge", func() bool { return w.standing("stable@r1") == "done" })
 	stop()
 	testkit.Value(w.client(w.tokenOf("operator", 0).Secret).Freeze(w.ctx(), hostName(1), clock.Hour, "night"))(t)
 	all := testkit.Value(w.op.Events(w.ctx(), operatorAll))(t).Events

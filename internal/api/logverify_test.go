@@ -23,10 +23,10 @@ func exported(t *testing.T) (*replay.History, logverify.Anchor) {
 	w := newWorld(t)
 	w.release("r1", plan{hosts: 3, content: "one"})
 	stop := runAgents(t, w.agents(3)...)
-	w.until("r1 to converge", func() bool { return w.standing("stable@r1") == "terminal" })
+	w.until("r1 to converge", func() bool { return w.standing("stable@r1") == "done" })
 	w.release("r2", plan{hosts: 3, content: "two", waves: twoWaves,
 		more: "disruptionBudgets: [{selector: {all: true}, maxInFlight: 2}]\n"})
-	w.until("r2 to converge", func() bool { return w.standing("stable@r2") == "terminal" })
+	w.until("r2 to converge", func() bool { return w.standing("stable@r2") == "done" })
 	stop()
 	w.halt()
 	s := testkit.Value(embedded.Open(t.Context(), filepath.Join(w.opts.DataDir, "store"), embedded.Options{}))(t)

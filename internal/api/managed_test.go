@@ -82,7 +82,7 @@ func settled(w *world, p plan) *agent {
 	w.release("r1", p)
 	a := enrolled(w, hostName(0))
 	stop := runAgents(w.t, a)
-	w.until("r1 to converge", func() bool { return w.standing("stable@r1") == "terminal" })
+	w.until("r1 to converge", func() bool { return w.standing("stable@r1") == "done" })
 	stop()
 	return a
 }
@@ -280,7 +280,7 @@ func TestResourcesOfTheNextBundle(t *testing.T) {
 		t.Errorf("while it is activated: %+v", file)
 	}
 	stop := runAgents(t, a)
-	w.until("r1 to converge", func() bool { return w.standing("stable@r1") == "terminal" })
+	w.until("r1 to converge", func() bool { return w.standing("stable@r1") == "done" })
 	stop()
 	if file := list(); file.Next || !file.Declared || file.State != "Ready" {
 		t.Errorf("once it runs: %+v", file)

@@ -244,7 +244,7 @@ func TestEventStreamGoesOn(t *testing.T) {
 	w := newWorld(t)
 	w.release("r1", plan{hosts: 2, content: "one"})
 	stop := runAgents(t, w.agents(2)...)
-	w.until("r1 to converge", func() bool { return w.standing("stable@r1") == "terminal" })
+	w.until("r1 to converge", func() bool { return w.standing("stable@r1") == "done" })
 	stop()
 	var all []operator.Event
 	last := w.server.Control().Head().Seq
@@ -322,7 +322,7 @@ func TestEventStreamGoesOn(t *testing.T) {
 	if uint64(paged) != last {
 		t.Errorf("pages hold %d of %d events", paged, last)
 	}
-	if r, err := w.op.Rollouts(w.ctx()); err != nil || len(r) != 1 || r[0].Status != "terminal" {
+	if r, err := w.op.Rollouts(w.ctx()); err != nil || len(r) != 1 || r[0].Status != "done" {
 		t.Errorf("rollouts %+v, %v", r, err)
 	}
 }

@@ -42,7 +42,7 @@ func TestSignedRollbackOverTheAPI(t *testing.T) {
 	w.release("r1", plan{hosts: 3, content: "one"})
 	agents := w.agents(3)
 	stop := runAgents(t, agents...)
-	w.until("r1 to converge", func() bool { return w.standing("stable@r1") == "terminal" })
+	w.until("r1 to converge", func() bool { return w.standing("stable@r1") == "done" })
 	stop()
 	first := agents[1].a.Machine.Current
 	w.release("r2", plan{hosts: 3, content: "two"})

@@ -96,7 +96,7 @@ func (w *world) changes(hosts int, records uint64) {
 	}
 	wg.Wait()
 	defer runAgents(w.t, agents...)()
-	w.until("r0", func() bool { return w.standing("stable@r0") == "terminal" })
+	w.until("r0", func() bool { return w.standing("stable@r0") == "done" })
 	for i := 1; w.server.Control().Head().Seq < records; i++ {
 		ref := "r" + strconv.Itoa(i)
 		dir := w.build(ref, plan{hosts: hosts, content: ref})

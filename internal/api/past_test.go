@@ -86,7 +86,7 @@ func TestPastAnswersAreThoseOfThatTime(t *testing.T) {
 	agents := w.agents(2)
 	note()
 	stop := runAgents(t, agents...)
-	w.until("r1 to converge", func() bool { return w.standing("stable@r1") == "terminal" })
+	w.until("r1 to converge", func() bool { return w.standing("stable@r1") == "done" })
 	stop()
 	note()
 	w.release("r2", plan{hosts: 2, content: "two", waves: "    waves:\n      - {name: first, selector: {hosts: [h-0000]}}\n      - {name: rest, selector: {all: true}}\n"})

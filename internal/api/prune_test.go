@@ -81,7 +81,7 @@ func prunedWorld(t *testing.T) (w *world, whole *replay.History) {
 		if stop == nil {
 			stop = runAgents(t, agents...)
 		}
-		w.until(ref+" to converge", func() bool { return w.standing("stable@"+ref) == "terminal" })
+		w.until(ref+" to converge", func() bool { return w.standing("stable@"+ref) == "done" })
 		if i < 2 {
 			w.prune() // nothing is old enough for more than a checkpoint
 			whole = w.history()

@@ -18,7 +18,7 @@ func TestS1RepairsAreGrantedInsideTheBudget(t *testing.T) {
 	w.release("r1", plan{hosts: 3, content: "one", more: "disruptionBudgets:\n  - {selector: {all: true}, maxInFlight: 1}\n"})
 	agents := w.agents(3)
 	stop := runAgents(t, agents...)
-	w.until("r1 to converge", func() bool { return w.standing("stable@r1") == "terminal" })
+	w.until("r1 to converge", func() bool { return w.standing("stable@r1") == "done" })
 	stop()
 	for _, a := range agents {
 		a.clock += 60_000

@@ -24,7 +24,7 @@ func TestResourceList(t *testing.T) {
 	w.release("r1", plan{hosts: 3, content: "one", host: delegating})
 	agents := w.agents(3)
 	stop := runAgents(t, agents...)
-	w.until("r1 to converge", func() bool { return w.standing("stable@r1") == "terminal" })
+	w.until("r1 to converge", func() bool { return w.standing("stable@r1") == "done" })
 	stop()
 	for host, names := range map[string][]string{"h-0000": {"web", "db"}, "h-0001": {"web"}, "h-0002": {"late"}} {
 		for _, name := range names {

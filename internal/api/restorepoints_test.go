@@ -98,7 +98,7 @@ func newPast(t *testing.T) *past {
 	h0, h1 := p.hosts[0], p.hosts[1]
 	p.takes(h0, "r1")
 	p.takes(h1, "r1")
-	p.live("r1 converged", func() { p.until("r1", func() bool { return p.standing("stable@r1") == "terminal" }) })
+	p.live("r1 converged", func() { p.until("r1", func() bool { return p.standing("stable@r1") == "done" }) })
 	p.live("h2 enrolled", enrol(2))
 	h2 := p.hosts[2]
 	p.takes(h2, "r1")
@@ -131,7 +131,7 @@ func newPast(t *testing.T) *past {
 	p.takes(h2, "r3")
 	p.live("h3 enrolled", enrol(3))
 	p.takes(p.hosts[3], "r3")
-	p.until("all of r3", func() bool { return p.standing("stable@r3") == "terminal" && p.standing("late@r3") == "terminal" })
+	p.until("all of r3", func() bool { return p.standing("stable@r3") == "done" && p.standing("late@r3") == "done" })
 	return p
 }
 
@@ -222,7 +222,7 @@ func (p *past) restored(i int, at point, counts map[string]int) {
 	stop := liveAgents(agents...)
 	p.until(fmt.Sprintf("all to converge after a restore when %s", at.what), func() bool {
 		hosts := testkit.Value(p.op.Hosts(p.ctx()))(t)
-		return p.standing("stable@r3") == "terminal" && p.standing("late@r3") == "terminal" && !slices.ContainsFunc(hosts, func(h operator.Host) bool {
+		return p.standing("stable@r3") == "done" && p.standing("late@r3") == "done" && !slices.ContainsFunc(hosts, func(h operator.Host) bool {
 			return h.Phase != "converged" || h.Current != h.Target
 		})
 	})

@@ -251,7 +251,7 @@ func TestStreamIsOfOneHost(t *testing.T) {
 	w.release("r1", plan{hosts: 2, content: "one", host: delegating})
 	agents := w.agents(2)
 	stop := runAgents(t, agents...)
-	w.until("r1 to converge", func() bool { return w.standing("stable@r1") == "terminal" })
+	w.until("r1 to converge", func() bool { return w.standing("stable@r1") == "done" })
 	stop()
 	wait := agents[0].serve(1, func(c *conn) {
 		if _, got := agents[1].attach(c.req); got != 404 {

@@ -227,7 +227,7 @@ func (r *Report) sum(courses []*course) {
 func (c *course) finished() (clock.Duration, bool) {
 	end := clock.Duration(0)
 	for _, p := range c.rollouts { // order-free: the latest one counts
-		if p.phase != "terminal" {
+		if p.phase != rollout.StatusDone {
 			return 0, false
 		}
 		end = max(end, p.ended)
@@ -244,7 +244,7 @@ func summed(ps []*passage) Rollout {
 		switch {
 		case p.opened == never:
 			out.Unopened++
-		case p.phase == "terminal":
+		case p.phase == rollout.StatusDone:
 			out.Converged++
 			finish = append(finish, p.ended)
 		case p.phase == "reverted" || p.phase == "reverting":
@@ -254,7 +254,7 @@ func summed(ps []*passage) Rollout {
 		default:
 			out.Blocked++
 		}
-		if p.stopped >= 0 && p.phase != "terminal" {
+		if p.stopped >= 0 && p.phase != rollout.StatusDone {
 			affected = append(affected, p.claimed)
 			out.Reason = cmp.Or(out.Reason, p.reason)
 		}
@@ -291,7 +291,7 @@ func summedWave(ps []*passage, i int) Wave {
 		if st.promoted != never {
 			promoted = append(promoted, st.promoted)
 		}
-		if p.stopped == i && p.phase != "terminal" {
+		if p.stopped == i && p.phase != rollout.StatusDone {
 			w.Stopped++
 		}
 	}

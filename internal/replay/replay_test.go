@@ -172,7 +172,7 @@ func TestStricterPolicyHaltsEarlier(t *testing.T) {
 	h := recorded(t, policyOf(1, fleet.Halt), 2*minute, bodies{"a2": fails})
 	if out := rerunOf(t, h, &Change{}); out.Divergence != nil {
 		t.Fatalf("%+v", out.Divergence)
-	} else if at, _ := end(out); at != "terminal" {
+	} else if at, _ := end(out); at != "done" {
 		t.Fatalf("recorded was %s", at)
 	}
 	out := rerunOf(t, h, edits(t, "maxFailures=0"))
@@ -212,7 +212,7 @@ func TestLongerSoakSeesTheRecordedProbe(t *testing.T) {
 	late := forecast.Behaviour{Claim: 2 * clock.Second, Activation: minute, Revert: minute, Report: 20,
 		Probes: []forecast.Observation{{Name: "p", Pass: true}, {After: 3 * minute, Name: "p", Reason: "out of memory"}}}
 	h := recorded(t, policyOf(0, fleet.RollbackAndHalt), minute, bodies{"a1": late})
-	if at, _ := end(rerunOf(t, h, &Change{})); at != "terminal" {
+	if at, _ := end(rerunOf(t, h, &Change{})); at != "done" {
 		t.Fatalf("recorded was %s", at)
 	}
 	out := rerunOf(t, h, edits(t, "soak=10m"))
@@ -228,7 +228,7 @@ func TestLongerSoakSeesTheRecordedProbe(t *testing.T) {
 	// a shorter soak ends sooner
 	short := rerunOf(t, h, edits(t, "soak=10s"))
 	_, was := end(rerunOf(t, h, &Change{}))
-	if at, when := end(short); at != "terminal" || !near(when, was-100*clock.Second) {
+	if at, when := end(short); at != "done" || !near(when, was-100*clock.Second) {
 		t.Errorf("it is %s after %s, recorded was %s", at, when, was)
 	}
 }
@@ -240,7 +240,7 @@ func TestDelayAndDrop(t *testing.T) {
 		return r.Host() == "b1" && strings.Contains(string(r.Body), `"activation-failed"`)
 	})
 	out := rerunOf(t, h, &Change{Drop: []uint64{failed}})
-	if at, _ := end(out); at != "terminal" {
+	if at, _ := end(out); at != "done" {
 		t.Errorf("without the failure it is %s: %+v", at, out.Modelled)
 	}
 	converged := find(t, h, func(r *event.Record) bool {
@@ -295,7 +295,7 @@ func TestVerbsAreAskedAgain(t *testing.T) {
 	}
 	// without the freeze the wave is through by itself, and there is nothing to promote
 	out := rerunOf(t, h, &Change{Drop: []uint64{frozen}})
-	if at, _ := end(out); at != "terminal" || out.Unfit != 1 || !strings.Contains(out.UnfitExample, "wave.forced does not apply") {
+	if at, _ := end(out); at != "done" || out.Unfit != 1 || !strings.Contains(out.UnfitExample, "wave.forced does not apply") {
 		t.Errorf("it is %s, unfit %d: %s", at, out.Unfit, out.UnfitExample)
 	}
 	// a freeze that comes when its time is over is refused as the server would
@@ -306,7 +306,7 @@ func TestVerbsAreAskedAgain(t *testing.T) {
 	// without the word the wave waits for the frozen host
 	out = rerunOf(t, h, &Change{Drop: []uint64{forced}})
 	_, was := end(rerunOf(t, h, &Change{}))
-	if at, when := end(out); at != "terminal" || when <= was {
+	if at, when := end(out); at != "done" || when <= was {
 		t.Errorf("it is %s after %s, recorded was %s", at, when, was)
 	}
 	_, err := Rerun(h, &Change{Drop: []uint64{taken}}, Options{})
@@ -323,7 +323,7 @@ func TestS1SmallerBudgetTakesLonger(t *testing.T) {
 	_, was := end(rerunOf(t, h, &Change{}))
 	// six hosts one after the other, each as long as a wave took: three times as long,
 	// and a little for the planner
-	if at != "terminal" || when < 3*was-minute/6 || when > 3*was+minute {
+	if at != "done" || when < 3*was-minute/6 || when > 3*was+minute {
 		t.Errorf("it is %s after %s, recorded was %s", at, when, was)
 	}
 	n := 0

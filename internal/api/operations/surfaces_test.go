@@ -303,7 +303,7 @@ var hides = map[string]func(*surfaces){
 	"the list of rollouts has a halted one as over": func(s *surfaces) {
 		for i := range s.rollouts {
 			if s.rollouts[i].Status == "halted" {
-				s.rollouts[i].Status = "terminal"
+				s.rollouts[i].Status = "done"
 			}
 		}
 	},

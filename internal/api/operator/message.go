@@ -170,7 +170,7 @@ var messages = []message{
 	}),
 	row(func(v event.RolloutOpened) string { return prose.Format("%s opened[: %s]", v.Rollout, v.Reason) }),
 	row(func(v event.RolloutMoved) string {
-		return prose.Format("%s: %s -> %s[: %s]", v.Rollout, cmp.Or(v.From, "new"), StatusWord(v.To), v.Reason) + skippedHosts(v.SkippedHosts, 0)
+		return prose.Format("%s: %s -> %s[: %s]", v.Rollout, cmp.Or(v.From, "new"), StatusOfPhase(v.To), v.Reason) + skippedHosts(v.SkippedHosts, 0)
 	}),
 	row(func(v event.RolloutReverting) string { return prose.Format("%s goes back[: %s]", v.Rollout, v.Reason) }),
 	row(func(v event.WavePromoted) string {
@@ -343,13 +343,15 @@ func overrideMessage(v event.OverrideAccepted) string {
 	return prose.Format("SIGNED %s of %s, override %s sent[ by %s][: %s]", v.Action, what, v.ID, v.Actor, v.Reason)
 }
 
-// StatusWord is the word for where a rollout stands that tables and messages use: terminal, as the API and the
-// log have it, is done.
-func StatusWord(status string) string {
-	if status == string(rollout.Terminal) {
-		return "done"
+// StatusOfPhase is the status of a rollout for people that a phase of the log stands for.
+func StatusOfPhase(phase string) string {
+	switch phase {
+	case string(rollout.Terminal):
+		return rollout.StatusDone
+	case string(rollout.Failed):
+		return rollout.StatusHalted
 	}
-	return status
+	return phase
 }
 
 // waveOf names a wave; events of before have its place alone.

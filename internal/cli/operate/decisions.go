@@ -66,11 +66,7 @@ func transition(d *decision) string {
 	if d.Transition == (event.HostStepped{}).EventType() {
 		return "reported"
 	}
-	from, to, moved := strings.Cut(d.Transition, " -> ")
-	if !moved {
-		return d.Transition
-	}
-	return from + " -> " + operator.StatusWord(to)
+	return d.Transition
 }
 
 func decisions(ctx context.Context, c *operator.Client, r operator.RolloutDetail, reports bool) ([]decision, error) {
@@ -137,6 +133,9 @@ func decisionOf(e operator.Event, rollout string, names waveNames) decision {
 	switch {
 	case body.From != body.To && body.To != "":
 		d.Transition = cmp.Or(body.From, "new") + " -> " + body.To
+		if d.Host == "" {
+			d.Transition = cmp.Or(body.From, "new") + " -> " + operator.StatusOfPhase(body.To)
+		}
 	case body.Purpose != "":
 		d.Transition += " " + body.Purpose
 	}

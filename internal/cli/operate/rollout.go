@@ -43,7 +43,7 @@ func (a verbs) rolloutList() *cobra.Command {
 	}, func(rollouts []operator.Rollout) error {
 		var rows [][]string
 		for _, r := range rollouts {
-			rows = append(rows, []string{r.Name, operator.StatusWord(r.Status), a.ago(r.OpenedAt), ended(a, r), blocked(r)})
+			rows = append(rows, []string{r.Name, r.Status, a.ago(r.OpenedAt), ended(a, r), blocked(r)})
 		}
 		if err := a.Table([]string{"rollout", "status", "opened", "ended", "reason"}, rows); err != nil {
 			return err
@@ -69,7 +69,7 @@ func (a verbs) rolloutShow() *cobra.Command {
 }
 
 func (a verbs) showRollout(r operator.RolloutDetail) error {
-	a.Printf("Rollout %s: %s\n", r.Name, operator.StatusWord(r.Status))
+	a.Printf("Rollout %s: %s\n", r.Name, r.Status)
 	if why := blocked(r.Rollout); why != "" {
 		a.Printf("  %s\n", why)
 	}
@@ -252,7 +252,7 @@ func (a verbs) steer(verb plan.Verb, short string, before ...func(ctx context.Co
 		if err != nil {
 			return err
 		}
-		a.Printf("Rollout %s: %s\n", r.Name, operator.StatusWord(r.Status))
+		a.Printf("Rollout %s: %s\n", r.Name, r.Status)
 		return nil
 	}))
 }
@@ -284,7 +284,7 @@ var standings = []struct{ name, means string }{
 	{"opening", "it was opened and has given nothing out yet"},
 	{"active", "hosts are given the release, wave by wave"},
 	{"converging", "every host of the last wave has it, or is on its way"},
-	{"terminal", "every wave was promoted, and hosts that return are given it"},
+	{"done", "every wave was promoted, and hosts that return are given it"},
 	{"paused", "an operator stopped it for a while; hosts that began go on"},
 	{"halted", "failures stopped it: steady rollout resume, retry or cancel"},
 	{"reverting", "its hosts are being sent back to what they ran before"},
@@ -301,7 +301,7 @@ func (a verbs) showLegend(rollouts []operator.Rollout) {
 	}
 	for _, s := range standings {
 		if slices.ContainsFunc(rollouts, func(r operator.Rollout) bool { return r.Status == s.name }) {
-			a.Printf("%s\n", screen.Paint(term.Faint, operator.StatusWord(s.name)+": "+s.means))
+			a.Printf("%s\n", screen.Paint(term.Faint, s.name+": "+s.means))
 		}
 	}
 }

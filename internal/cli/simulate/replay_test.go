@@ -90,7 +90,7 @@ func TestReplayCommand(t *testing.T) {
 		{[]string{"--diff", "0..20"}, []string{`From event 0 \(never\) to event 20`, `channel stable\n +before: nothing`}},
 		{[]string{"--check"}, []string{`decides exactly what is in the log`}},
 		{[]string{"--policy", "maxFailures=1"}, []string{`First other decision at 2027-`, `recorded +\S+: bundle|recorded +server: `, `instead +nothing`,
-			`recorded: reverted at wave rest`, `instead: terminal`, `Modelled: \d hosts left it`}},
+			`recorded: reverted at wave rest`, `instead: done`, `Modelled: \d hosts left it`}},
 		{[]string{"--policy", "lab:soak=5m", "-o", "json"}, []string{`"firstNew": \[`, `"differences": \[`, `"modelled": \[`}},
 		{[]string{"--budget", "tags:web=1"}, []string{`First other decision`}},
 	} {

@@ -128,7 +128,7 @@ func Ending(r *Rollout) string {
 // EndMessage says how a rollout ended, by where it stands.
 func EndMessage(standing string) string {
 	switch standing {
-	case string(rollout.Terminal):
+	case rollout.StatusDone:
 		return "converged"
 	case rollout.StatusHalted:
 		return "was halted"
@@ -222,7 +222,7 @@ func hostLine(s term.Screen, h *Host, r *Rollout) string {
 
 func colorOf(status string) term.Color {
 	switch status {
-	case rollout.Converged.String(), rollout.AtTarget.String(), string(rollout.Terminal):
+	case rollout.Converged.String(), rollout.AtTarget.String(), rollout.StatusDone:
 		return term.Good
 	case rollout.Broken.String(), rollout.Refused.String(), rollout.RolledBack.String(), "reverting":
 		return term.Bad
@@ -234,7 +234,7 @@ func colorOf(status string) term.Color {
 
 // head is the first line: the rollout, where it stands, and the server's clock.
 func head(s term.Screen, r *Rollout) string {
-	line := s.Paint(term.Bold, r.Name) + "  " + s.Paint(colorOf(r.Status), operator.StatusWord(r.Status))
+	line := s.Paint(term.Bold, r.Name) + "  " + s.Paint(colorOf(r.Status), r.Status)
 	if r.Now != 0 && !r.Ended() {
 		line += "  " + s.Paint(term.Faint, prose.Stamp(r.Now, r.Now)+" UTC")
 	}

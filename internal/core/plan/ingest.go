@@ -378,6 +378,8 @@ func Status(r *rollout.Rollout) string {
 		return rollout.StatusCancelled
 	case r.Phase == rollout.Failed:
 		return rollout.StatusHalted
+	case r.Phase == rollout.Terminal:
+		return rollout.StatusDone
 	case r.Reverting && !r.Phase.Ended():
 		return rollout.StatusReverting
 	case r.Paused && !r.Phase.Ended():

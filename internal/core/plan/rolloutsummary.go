@@ -20,7 +20,7 @@ var rolloutLevels = map[string]status.Level{
 	string(rollout.Opening):    status.Busy,
 	string(rollout.Active):     status.Busy,
 	string(rollout.Converging): status.Busy,
-	string(rollout.Terminal):   status.OK,
+	rollout.StatusDone:         status.OK,
 	string(rollout.Reverted):   status.Critical,
 	string(rollout.Superseded): status.Waiting,
 	string(rollout.Pruned):     status.Waiting,

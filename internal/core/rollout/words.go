@@ -9,6 +9,7 @@ const (
 	StatusReverting = "reverting"
 	StatusCancelled = "cancelled"
 	StatusHalted    = "halted" // phase Failed, which an operator may still resume
+	StatusDone      = "done"   // phase Terminal
 )
 
 // StatusMeanings are the statuses of a rollout: its phases, and what lies over them.
@@ -16,13 +17,13 @@ var StatusMeanings = []prose.Meaning{
 	{Word: StatusQueued, Means: "a release lists it, and it waits for the active rollout of its channel or for a channel that goes first", Next: "opening; only the newest of a channel waits"},
 	{Word: string(Opening), Means: "it was just opened, and gave out nothing", Next: "active; halted, if a required control fails"},
 	{Word: string(Active), Means: "its open wave is given grants, as far as gates allow", Next: "the next wave, converging, halted or reverted"},
-	{Word: string(Converging), Means: "every host of the last wave is on its way", Next: "terminal, halted or reverted"},
+	{Word: string(Converging), Means: "every host of the last wave is on its way", Next: "done, halted or reverted"},
 	{Word: StatusPaused, Means: "an operator or the audit stopped its grants; hosts on their way finish", Next: "`steady rollout resume` or `cancel`"},
 	{Word: StatusReverting, Means: "too many hosts failed, or an operator signed a rollback: its hosts are sent back", Next: "reverted"},
 	{Word: StatusHalted, Means: "too many hosts failed, and the policy or silence forbids sending others back; or its controls block it: nothing is granted until a person decides", Next: "`steady rollout resume`, `retry` or `cancel`, or a release that replaces it"},
 	{Word: StatusCancelled, Means: "an operator ended it: nothing new is granted, and hosts on their way finish", Next: "a release that replaces it"},
 	{Word: string(Reverted), Means: "every host of it that is in contact went back", Next: "a release that replaces it, or `steady rollout retry`"},
-	{Word: string(Terminal), Means: "it has converged, and is what hosts that return are given", Next: "nothing"},
+	{Word: StatusDone, Means: "it has converged, and is what hosts that return are given", Next: "nothing"},
 	{Word: string(Superseded), Means: "a newer one of the channel replaced it", Next: "nothing"},
 	{Word: string(Pruned), Means: "it was over for longer than the server's `--retention`, or 50 later ones of its channel opened; one row is left", Next: "nothing"},
 }

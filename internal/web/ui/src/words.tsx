@@ -41,7 +41,7 @@ export async function learn(): Promise<void> {
 export type Tone = "good" | "busy" | "wait" | "warn" | "bad" | "away" | "none";
 
 const tones: Record<Tone, string[]> = {
-  good: ["converged", "terminal", "promoted", "online", "healthy", "ready", "running", "succeeded", "finished", "accepted", "unchanged", "passed", "ok", "at-target", "pushed", "in-effect"],
+  good: ["converged", "done", "terminal", "promoted", "online", "healthy", "ready", "running", "succeeded", "finished", "accepted", "unchanged", "passed", "ok", "at-target", "pushed", "in-effect"],
   busy: ["offered", "granted", "claimed", "preparing", "prepared", "activating", "soaking", "reverting", "progressing", "converging", "opening", "open", "active", "building", "deploying", "starting", "stopping", "snapshotting", "removing", "pulling", "in-flight", "busy", "applying", "comparing", "pushing", "acting", "verifying", "provisioning", "deleting"],
   wait: ["pending", "queued", "closed", "waiting", "deferred", "paused", "frozen", "holds", "never-enrolled", "notReached", "stopped", "deployment-pending", "not-registered", "scheduled"],
   warn: ["behind", "failing", "degraded", "forced", "drifted", "reverted", "cancelled", "superseded", "parked", "leaving", "skipped", "unknown", "soon", "ahead", "overdue", "extraneous", "mismatched", "retrying"],
