@@ -98,7 +98,7 @@ func fleetFlow(t *testing.T, s *story, p *browse.Page) {
 }
 
 func rolloutsFlow(t *testing.T, s *story, p *browse.Page) {
-	p.WaitText("stable@r1 ●terminal")
+	p.WaitText("stable@r1 ●done")
 	p.WaitText("stable@r2 ▲active")
 	p.Choose("link", storyRun)
 	p.Wait("heading", "Rollout "+storyRun)

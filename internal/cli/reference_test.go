@@ -226,7 +226,7 @@ func TestReferenceOfWords(t *testing.T) {
 		title, about, dir, kind string
 		words, others           []prose.Meaning
 	}{
-		{"Rollouts", "", "core/rollout", "Phase", all.Rollouts, append(slices.Clone(all.Rollouts), prose.Meaning{Word: string(rollout.Failed)})}, // which people see as halted or cancelled,
+		{"Rollouts", "", "core/rollout", "Phase", all.Rollouts, append(slices.Clone(all.Rollouts), prose.Meaning{Word: string(rollout.Failed)}, prose.Meaning{Word: string(rollout.Terminal)})}, // shown as halted or cancelled, and as done
 		{"Waves", "", "", "", all.Waves, nil},
 		{"Hosts", "Where a host stands, in the operator API and the web UI. The worst comes first; a host that two of them fit stands at the upper one, but for what is said of its identity, which comes before all.",
 			"core/plan", "HostState", all.Hosts, all.Hosts},

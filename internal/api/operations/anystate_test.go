@@ -140,7 +140,7 @@ func (f *anyFleet) drawHost(t *rapid.T, name string, refs []corefleet.ManifestRe
 	case 5:
 		h.Declines, h.LastDecline = rapid.IntRange(1, 6).Draw(t, "declines"), "could not prepare: no space left"
 	case 6:
-		h.Grant = &plan.Grant{ID: "g", Manifest: newer.Digest, Rollout: newer.Rollout, Purpose: host.Update, Target: drawnBundles[1], Expires: drawnNow.Add(clock.Hour)}
+		h.Grant = &plan.Grant{ID: "g", Manifest: newer.Digest, Rollout: newer.Rollout, Purpose: host.Update, Target: drawnBundles[1], Expires: drawnNow.Add(clock.Hour), Claimed: rapid.Bool().Draw(t, "claimed")}
 	}
 	if rapid.IntRange(0, 4).Draw(t, "probe") == 0 {
 		m.Probes = []host.ProbeState{{Name: "up", Mode: corefleet.Enforce, Seen: true, FailingSince: drawnNow.Add(-clock.Second), Reason: "refused"}}

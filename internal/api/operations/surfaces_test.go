@@ -168,8 +168,9 @@ func same(says func(string, ...any), told map[string]*status.InboxItem, key stri
 }
 
 func (s *surfaces) hostContradictions(told map[string]*status.InboxItem, says func(string, ...any)) {
-	stopped := map[string]bool{} // rollouts whose trouble is told of with them
+	stopped, given := map[string]bool{}, map[string]bool{} // rollouts whose trouble is told of with them; those that give their targets out
 	for i := range s.rollouts {
+		given[s.rollouts[i].Name] = !slices.Contains([]string{"reverting", "reverted", "superseded", "pruned"}, s.rollouts[i].Status)
 		stopped[s.rollouts[i].Name] = told["rollout/"+s.rollouts[i].Name] != nil
 	}
 	behind, failed := map[plan.BehindCode]int{}, 0
@@ -201,6 +202,9 @@ func (s *surfaces) hostContradictions(told map[string]*status.InboxItem, says fu
 		}
 		if _, declared := s.why[h.Name]; declared || h.State == plan.HostState("never-enrolled") {
 			same(says, told, "host/"+h.Name, h.Summary, needs)
+		}
+		if a := s.why[h.Name]; h.State == plan.StateConverged && a.Current != a.Target && given[a.Rollout] {
+			says("host %s is converged and runs %s, while %s gives it %s", h.Name, a.Current, a.Rollout, a.Target)
 		}
 		if a, there := s.why[h.Name]; there && h.State == plan.StateConverged && a.Rollout != "" && a.Rollout != h.Rollout {
 			says("host %s: why answers for %s, the list for %s", h.Name, a.Rollout, h.Rollout)

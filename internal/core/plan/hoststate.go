@@ -140,6 +140,8 @@ func (s *State) atRest(h *Host) (HostState, clock.Instant) {
 		return StateReverted, h.Clock.onServer(m.RevertedAt)
 	case h.offered():
 		return StateOffered, 0
+	case h.Grant != nil: // claimed, and no report of what comes of it yet
+		return StateActivating, 0
 	}
 	if at := s.newest(h, true); at.r != nil {
 		switch at.r.Members[at.i].Status {
