@@ -132,14 +132,20 @@ func (f *Folder) Commit(paths ...string) string {
 
 // Walk is fs.WalkDir over the folder.
 func (f *Folder) Walk(visit fs.WalkDirFunc) error {
-	if kept := f.top.below(f.at, f.top.sparse); len(kept) > 0 {
-		return fmt.Errorf("%q: %w", kept[0], errSparse)
+	for _, s := range []struct {
+		set map[string]bool
+		err error
+	}{{f.top.sparse, errSparse}, {f.top.converted, errConverted}} {
+		if found := f.top.below(f.at, s.set); len(found) > 0 {
+			return fmt.Errorf("%q: %w", found[0], s.err)
+		}
 	}
 	return fs.WalkDir(walked{f}, ".", visit)
 }
 
 var (
 	errUntracked = errors.New("git does not track it, so that another checkout of this commit lacks it; git add it, or name it with --untracked")
+	errConverted = errors.New("this checkout has it in another form than git keeps it (core.autocrlf, core.eol or core.symlinks), so that another one gives another release; set these to false, lf and true, remove the file and git checkout it")
 	errSparse    = errors.New("git keeps it out of this checkout (git sparse-checkout disable brings it)")
 )
 
@@ -167,6 +173,8 @@ func (f *Folder) has(name string) error {
 	switch {
 	case f.top.sparse[at]:
 		return refuse(errSparse)
+	case f.top.converted[at]:
+		return refuse(errConverted)
 	case f.top.folders[at]:
 		return nil
 	}

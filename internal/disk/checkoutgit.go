@@ -22,6 +22,8 @@ type index struct {
 	sparse    map[string]bool        // files that git keeps out of this checkout
 	changed   map[string]bool        // files that differ from the commit
 	untracked map[string]bool        // files that are neither tracked nor ignored
+	converted map[string]bool        // files that git wrote otherwise than it keeps them
+	links     map[string]bool
 	commit    string
 	// diskModes reports that the file system keeps who may execute a file.
 	diskModes bool
@@ -35,7 +37,7 @@ func readIndex(dir string, o CheckoutOptions) (*index, error) {
 		return &index{}, nil
 	}
 	x := &index{files: map[string]fs.FileMode{}, folders: map[string]bool{"": true, ".": true}, sparse: map[string]bool{},
-		changed: map[string]bool{}, untracked: map[string]bool{}, diskModes: true}
+		changed: map[string]bool{}, untracked: map[string]bool{}, converted: map[string]bool{}, links: map[string]bool{}, diskModes: true}
 	if err := x.list(dir, ""); err != nil {
 		return nil, err
 	}
@@ -58,9 +60,35 @@ func readIndex(dir string, o CheckoutOptions) (*index, error) {
 		}
 		fill(x.changed, changed)
 	}
+	if err := x.convert(dir); err != nil {
+		return nil, err
+	}
 	others, err := git(dir, "ls-files", "-z", "--others", "--exclude-standard", "--", ".")
 	fill(x.untracked, others)
 	return x, err
+}
+
+// convert finds files that the settings of a checkout, and not of the repository, had git write in
+// another form: with other line ends, or as a file in the place of a link.
+func (x *index) convert(dir string) error {
+	for name := range x.links { // order-free: it fills a set
+		if info, err := os.Lstat(filepath.Join(dir, filepath.FromSlash(name))); err == nil && info.Mode().IsRegular() && !x.changed[name] {
+			x.converted[name] = true
+		}
+	}
+	autocrlf, _ := git(dir, "config", "core.autocrlf") // unset is an error
+	eol, _ := git(dir, "config", "core.eol")
+	if strings.TrimSpace(autocrlf) != "true" && strings.TrimSpace(eol) != "crlf" {
+		return nil
+	}
+	out, err := git(dir, "ls-files", "-z", "--eol", "--", ".")
+	for line := range strings.SplitSeq(out, "\x00") { // i/lf w/crlf attr/text=auto<tab>name
+		head, name, _ := strings.Cut(line, "\t")
+		if in, on, ok := strings.Cut(head, "w/"); ok && strings.HasPrefix(in, "i/lf") && strings.HasPrefix(on, "crlf") && !strings.Contains(on, "eol=crlf") && !x.changed[name] {
+			x.converted[name] = true
+		}
+	}
+	return err
 }
 
 func fill(set map[string]bool, list string) {
@@ -95,7 +123,7 @@ func inRepository(dir string) bool {
 
 // list adds what git tracks in a folder, and in the submodules of it.
 func (x *index) list(dir, prefix string) error {
-	out, err := git(dir, "ls-files", "-z", "-t", "--stage", "--", ".")
+	out, err := git(dir, "ls-files", "-z", "-v", "--stage", "--", ".")
 	if err != nil {
 		return err
 	}
@@ -106,7 +134,10 @@ func (x *index) list(dir, prefix string) error {
 			continue
 		}
 		full := path.Join(prefix, name)
-		switch tag, mode := fields[0], fields[1]; {
+		if strings.ToUpper(fields[0]) != fields[0] { // git does not look whether it changed (--assume-unchanged)
+			x.changed[full] = true
+		}
+		switch tag, mode := strings.ToUpper(fields[0]), fields[1]; {
 		case mode == "160000":
 			if _, err := os.Lstat(filepath.Join(dir, filepath.FromSlash(name), ".git")); err != nil {
 				x.sparse[full] = true
@@ -121,6 +152,9 @@ func (x *index) list(dir, prefix string) error {
 			x.add(full, 0o644)
 		case mode == "100755":
 			x.add(full, 0o755)
+		case mode == "120000":
+			x.links[full] = true
+			x.add(full, 0o644)
 		default:
 			x.add(full, 0o644)
 		}

@@ -2,6 +2,7 @@ package release
 
 import (
 	"bytes"
+	"io/fs"
 	"maps"
 	"os"
 	"os/exec"
@@ -13,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/disk"
 	"github.com/steadyfleet/steady/internal/release/fleetdir"
 	"github.com/steadyfleet/steady/internal/testkit"
 )
@@ -98,6 +100,55 @@ var dirts = map[string]dirt{
 			t.Fatal(err)
 		}
 	},
+}
+
+// A checkout that holds a commit in another form says so instead of building another release of it.
+func TestConvertedCheckoutsAreRefused(t *testing.T) {
+	testkit.Needs(t, testkit.Git)
+	for _, c := range []struct {
+		name   string
+		config []string
+		file   string
+	}{
+		{"line ends", []string{"core.autocrlf=true"}, "text.conf"},
+		{"native line ends", []string{"core.eol=crlf"}, "auto.txt"},
+		{"links", []string{"core.symlinks=false"}, "link"},
+	} {
+		origin := testkit.Folder(t, map[string]string{fleetdir.FleetFile: "kind: Fleet", "text.conf": "a\nb\n", "auto.txt": "a\nb\n", ".gitattributes": "auto.txt text\nkept.txt text eol=crlf\n", "kept.txt": "a\nb\n"})
+		testkit.Must(t, os.Symlink("text.conf", filepath.Join(origin, "link")))
+		git(t, origin, "init", "-q")
+		git(t, origin, "add", ".")
+		git(t, origin, "commit", "-q", "-m", "fleet")
+		dir := filepath.Join(t.TempDir(), "clone")
+		git(t, origin, "clone", "-q", "-c", c.config[0], origin, dir)
+		f := testkit.Value(disk.OpenCheckout(dir, disk.CheckoutOptions{Main: fleetdir.FleetFile}))(t)
+		if _, err := f.ReadFile(c.file, 100); err == nil || !strings.Contains(err.Error(), "another form than git keeps it") {
+			t.Errorf("%s: %s is read: %v", c.name, c.file, err)
+		}
+		if err := f.Walk(func(string, fs.DirEntry, error) error { return nil }); err == nil {
+			t.Errorf("%s: the folder is walked", c.name)
+		}
+		if _, err := f.ReadFile("kept.txt", 100); err != nil {
+			t.Errorf("%s: what .gitattributes declare is refused: %v", c.name, err)
+		}
+		testkit.Must(t, f.Close())
+	}
+}
+
+// A file that git was told to take for unchanged is none of its commit.
+func TestAssumedUnchangedIsNoCommit(t *testing.T) {
+	testkit.Needs(t, testkit.Git)
+	origin := testkit.Folder(t, map[string]string{fleetdir.FleetFile: "kind: Fleet", "a": "1"})
+	git(t, origin, "init", "-q")
+	git(t, origin, "add", ".")
+	git(t, origin, "commit", "-q", "-m", "fleet")
+	git(t, origin, "update-index", "--assume-unchanged", "a")
+	testkit.Must(t, os.WriteFile(filepath.Join(origin, "a"), []byte("2"), 0o644))
+	f := testkit.Value(disk.OpenCheckout(origin, disk.CheckoutOptions{Main: fleetdir.FleetFile}))(t)
+	if at := f.Commit("a"); at != "" {
+		t.Errorf("a changed file is of commit %s", at)
+	}
+	testkit.Must(t, f.Close())
 }
 
 // One commit is one release, whatever else lies in the checkout that it is built in.
