@@ -196,8 +196,8 @@ func (s *surfaces) hostContradictions(told map[string]*status.InboxItem, says fu
 		if h.State == plan.StateFailed || h.State == plan.StateReverting {
 			failed++
 		}
-		needs := bad || h.State == plan.StateBehind || h.State == "offline"
-		if (h.State == plan.StateFailed || h.State == plan.StateBehind) && stopped[h.Rollout] || h.State == plan.StateBehind && !ownReason[h.Behind.Code] {
+		needs := h.Summary.Level.NeedsPerson() && h.State != plan.StateReverting || h.State == "offline"
+		if (h.State == plan.StateFailed || h.State == plan.StateReverted || h.State == plan.StateBehind) && stopped[h.Rollout] || h.State == plan.StateBehind && !ownReason[h.Behind.Code] {
 			needs = told["host/"+h.Name] != nil // told of with its rollout
 		}
 		if _, declared := s.why[h.Name]; declared || h.State == plan.HostState("never-enrolled") {
@@ -242,8 +242,9 @@ func (s *surfaces) rolloutContradictions(told map[string]*status.InboxItem, says
 }
 
 func (s *surfaces) nodeContradictions(told map[string]*status.InboxItem, says func(string, ...any)) {
-	counts := map[string]int{}
+	counts, nodes := map[string]int{}, map[string]bool{}
 	for i := range s.nodes {
+		nodes[s.nodes[i].Name] = told["node/"+s.nodes[i].Name] != nil
 		n := &s.nodes[i]
 		counts[n.Summary.Word]++
 		open := n.Conflicts + n.Legs[drift.Failed] + n.ToAdopt
@@ -272,7 +273,7 @@ func (s *surfaces) nodeContradictions(told map[string]*status.InboxItem, says fu
 			if l.Drift == drift.Missing && l.Effect != "" {
 				says("%s/%s: a leg is missing and %q", o.Kind, o.Name, l.Effect)
 			}
-			pushes = pushes || l.Episode == "" && (l.Status == drift.Failed || l.Summary.Word == drift.WordNotInEffect)
+			pushes = pushes || l.Episode == "" && l.Summary.Level.NeedsPerson() && (l.Status != drift.Pending || !nodes[l.Node]) // what waits for a node is told with it
 		}
 		if o.Summary.Level != worst {
 			says("%s/%s is %s, the worst of its legs %s", o.Kind, o.Name, o.Summary.Level, worst)
@@ -326,11 +327,14 @@ var hides = map[string]func(*surfaces){
 	},
 	"a push that is tried again counts as no failed one": func(s *surfaces) {
 		for i := range s.objects {
-			for k := range s.objects[i].Legs {
-				if l := &s.objects[i].Legs[k]; l.Status == drift.Failed {
-					l.Status = drift.Pushing
+			o, worst := &s.objects[i], []status.Summary(nil)
+			for k := range o.Legs {
+				if l := &o.Legs[k]; l.Status == drift.Failed {
+					l.Summary = status.Summary{Word: string(drift.Pushing), Level: status.Busy}
 				}
+				worst = append(worst, o.Legs[k].Summary)
 			}
+			o.Summary = status.Worst(worst...)
 		}
 	},
 	"the list of nodes has one with failed pushes as online": func(s *surfaces) {

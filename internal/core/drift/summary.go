@@ -50,8 +50,10 @@ func (l *LegRow) summary() status.Summary {
 		if w := l.Wait; w != nil {
 			out.Reason = w.Message
 			switch w.Code {
-			case WaitsRegistration, WaitsDecision:
-				out.Level, out.Who = status.Warning, status.Operator
+			case WaitsRegistration:
+				out.Level, out.Who, out.Next = status.Warning, status.Operator, []status.Remedy{status.Do(status.NodeToken, l.Node), show}
+			case WaitsDecision:
+				out.Level, out.Who, out.Next = status.Warning, status.Operator, []status.Remedy{status.Do(status.NodeResume, l.Node)}
 			case WaitsConnection:
 				out.Level, out.Who = status.Away, status.DeviceOwner
 			}
@@ -186,8 +188,8 @@ func (s *State) NodeItems(name string) (out []status.Item) {
 // ends in the middle of one is made again, and the push with it.
 const LostFor = 2 * clock.Minute
 
-// ObjectItem is what of an object needs a person: a push that fails, or a leg that is not in effect
-// on its node. It is nil where neither is, and where its drift is told of.
+// ObjectItem is what of an object needs a person: a push that fails, a leg that is not in effect on
+// its node, or one whose node was retired. Drift, and what waits for a node, are told with these.
 func (s *State) ObjectItem(key string, now clock.Instant) *status.Item {
 	o := s.Objects[key]
 	if o == nil || o.Anonymous {
@@ -195,7 +197,7 @@ func (s *State) ObjectItem(key string, now clock.Instant) *status.Item {
 	}
 	row := s.objectRow(o, now)
 	row.Legs = slices.DeleteFunc(row.Legs, func(l LegRow) bool {
-		return l.Episode != "" || l.Summary.Word != string(Failed) && l.Summary.Word != WordNotInEffect
+		return l.Episode != "" || !l.Summary.Level.NeedsPerson() || l.Status == Pending && s.NodeRow(l.Node).Status != NodeRetired
 	})
 	if len(row.Legs) == 0 {
 		return nil

@@ -176,7 +176,7 @@ func (s *State) HostItem(name string) *status.Item {
 			return nil
 		}
 		item.Cause = string(b.Code) + " " + b.Rollout
-	case StateFailed:
+	case StateFailed, StateReverted:
 		r := s.Rollouts[h.Machine.Manifest]
 		if r != nil && s.inTrouble(r) {
 			return nil
