@@ -216,10 +216,16 @@ func (s *State) RolloutItem(channel string, now clock.Instant) *status.Item {
 	}
 	item := &status.Item{Kind: KindRollout, Name: r.Name}
 	if !s.inTrouble(r) && (!r.Paused || r.Phase.Ended()) {
-		if item.From = blockedFrom(r, FirstBlock(s, r, now)); item.From == 0 {
+		if r.BlockedSince == 0 || r.Phase.Ended() {
 			return nil
 		}
-		item.Cause = "held " + r.Blocked
+		item.Cause, item.From = "blocked "+r.Blocked, blockedFrom(r, FirstBlock(s, r, now))
+		switch {
+		case item.From == 0:
+			return nil
+		case !item.Due(now): // a rollout that proceeds comes by often
+			return item
+		}
 	}
 	item.Summary = s.RolloutSummary(r, now)
 	return item
