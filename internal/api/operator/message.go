@@ -170,7 +170,7 @@ var messages = []message{
 	}),
 	row(func(v event.RolloutOpened) string { return prose.Format("%s opened[: %s]", v.Rollout, v.Reason) }),
 	row(func(v event.RolloutMoved) string {
-		return prose.Format("%s: %s -> %s[: %s]", v.Rollout, cmp.Or(v.From, "new"), StatusOfPhase(v.To), v.Reason) + skippedHosts(v.SkippedHosts, 0)
+		return prose.Format("%s: %s -> %s[: %s]", v.Rollout, cmp.Or(v.From, "new"), StatusOfPhase(v.To, v.Final), v.Reason) + skippedHosts(v.SkippedHosts, 0)
 	}),
 	row(func(v event.RolloutReverting) string { return prose.Format("%s goes back[: %s]", v.Rollout, v.Reason) }),
 	row(func(v event.WavePromoted) string {
@@ -343,12 +343,14 @@ func overrideMessage(v event.OverrideAccepted) string {
 	return prose.Format("SIGNED %s of %s, override %s sent[ by %s][: %s]", v.Action, what, v.ID, v.Actor, v.Reason)
 }
 
-// StatusOfPhase is the status of a rollout for people that a phase of the log stands for.
-func StatusOfPhase(phase string) string {
-	switch phase {
-	case string(rollout.Terminal):
+// StatusOfPhase is the status of a rollout that moved to a phase of the log; final is that of its event.
+func StatusOfPhase(phase string, final bool) string {
+	switch {
+	case phase == string(rollout.Terminal):
 		return rollout.StatusDone
-	case string(rollout.Failed):
+	case phase == string(rollout.Failed) && final:
+		return rollout.StatusCancelled
+	case phase == string(rollout.Failed):
 		return rollout.StatusHalted
 	}
 	return phase

@@ -121,6 +121,7 @@ func decisionOf(e operator.Event, rollout string, names waveNames) decision {
 		Purpose string            `json:"purpose"`
 		Reason  string            `json:"reason"`
 		Actor   string            `json:"actor"`
+		Final   bool              `json:"final"`
 		Budgets map[string]string `json:"budgets"`
 		Waits   []event.HostWait  `json:"waits"`
 	}
@@ -134,7 +135,7 @@ func decisionOf(e operator.Event, rollout string, names waveNames) decision {
 	case body.From != body.To && body.To != "":
 		d.Transition = cmp.Or(body.From, "new") + " -> " + body.To
 		if d.Host == "" {
-			d.Transition = cmp.Or(body.From, "new") + " -> " + operator.StatusOfPhase(body.To)
+			d.Transition = cmp.Or(body.From, "new") + " -> " + operator.StatusOfPhase(body.To, body.Final)
 		}
 	case body.Purpose != "":
 		d.Transition += " " + body.Purpose
