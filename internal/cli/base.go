@@ -59,14 +59,14 @@ func readAcceptances(dir string) (a acceptances, err error) {
 // noteAccepted keeps that a server accepted the release in a folder. A folder that cannot be
 // written to is no error: the release is accepted all the same.
 func (a *app) noteAccepted(dir, server string) {
-	r, d, err := release.Snapshot(dir)
+	r, err := release.Snapshot(dir)
 	var known acceptances
 	if err == nil {
 		known, err = readAcceptances(dir)
 	}
 	if err == nil {
-		known.Releases = slices.DeleteFunc(known.Releases, func(k acceptance) bool { return k.Resolved == d })
-		known.Releases = append([]acceptance{{r.Version, d, server, a.Wall()}}, known.Releases...)
+		known.Releases = slices.DeleteFunc(known.Releases, func(k acceptance) bool { return k.Resolved == r.Digest })
+		known.Releases = append([]acceptance{{r.Version, r.Digest, server, a.Wall()}}, known.Releases...)
 		known.Releases = known.Releases[:min(len(known.Releases), maxAcceptances)]
 		var raw []byte
 		if raw, err = json.MarshalIndent(known, "", "  "); err == nil {
@@ -81,8 +81,8 @@ func (a *app) noteAccepted(dir, server string) {
 // own is a release in a folder here.
 type own struct {
 	folder string
-	fleet.Resolved
-	digest   digest.Digest
+	release.Named
+	origin   *fleet.Origin
 	accepted *acceptance // nil where no server is known to have accepted it
 }
 
@@ -98,12 +98,16 @@ func owns(out string) ([]own, error) {
 		if !isSigned(folder) {
 			continue
 		}
-		r, d, err := release.Snapshot(folder)
+		r, err := release.Snapshot(folder)
 		if err != nil {
 			return nil, err
 		}
-		o := own{folder: folder, Resolved: r, digest: d}
-		if i := slices.IndexFunc(known.Releases, func(k acceptance) bool { return k.Resolved == d }); i >= 0 {
+		origin, err := release.OriginOf(folder)
+		if err != nil {
+			return nil, err
+		}
+		o := own{folder: folder, Named: r, origin: origin}
+		if i := slices.IndexFunc(known.Releases, func(k acceptance) bool { return k.Resolved == r.Digest }); i >= 0 {
 			o.accepted = &known.Releases[i]
 		}
 		all = append(all, o)
@@ -113,7 +117,7 @@ func owns(out string) ([]own, error) {
 
 // counts reports whether a server that does not have the release is behind it: one that no
 // server is known to have accepted is only a try, unless it is of before that was noted.
-func (o *own) counts() bool { return o.accepted != nil || o.Follows == nil }
+func (o *own) counts() bool { return o.accepted != nil || o.origin == nil }
 
 // newer reports whether a release came after another one.
 func (o *own) newer(epoch, version uint64) bool {
@@ -142,7 +146,7 @@ func (a *app) onServer(ctx context.Context, o buildOptions) (prev *release.Verif
 		case newest.Version == 0 && h.accepted != nil:
 			return nil, "", nil, exit.With(exit.Refused, fmt.Errorf("the server has no release, and %s accepted version %d, which %s holds, at %s: push that first: steady release push%s; where it is another fleet's, build into another folder with --out",
 				h.accepted.Server, h.Version, h.folder, h.accepted.At, dirHint(h.folder)))
-		case h.digest == newest.Resolved && !slices.ContainsFunc(here, func(o own) bool { return o.newer(h.Epoch, h.Version) && o.counts() }):
+		case h.Digest == newest.Resolved && !slices.ContainsFunc(here, func(o own) bool { return o.newer(h.Epoch, h.Version) && o.counts() }):
 			prev, drop, err = a.verified(ctx, h.folder, o.root)
 			return prev, h.folder, drop, err
 		}
@@ -164,20 +168,20 @@ func (a *app) contains(dir string, src *fleetdir.Source, base *release.Verified,
 	if !o.publishes || o.where != "" || base == nil || !src.Tracked {
 		return nil
 	}
-	r := base.Resolved.Value()
-	if len(r.Commit) < 12 {
+	r, origin := base.Resolved.Value(), base.Roster.Value().Origin
+	if origin == nil || len(origin.Commit) < 12 {
 		return nil // it was built of something else than a commit
 	}
-	has, err := disk.CheckoutContains(dir, r.Commit)
+	has, err := disk.CheckoutContains(dir, origin.Commit)
 	switch {
 	case errors.Is(err, disk.ErrShallow):
-		a.Warn("whether this checkout has commit %s, of which release %s was built, is not known: %v", r.Commit[:12], r.Ref, err)
+		a.Warn("whether this checkout has commit %s, of which release %s was built, is not known: %v", origin.Commit[:12], r.Ref, err)
 		return nil
 	case err != nil || has:
 		return err
 	}
 	return exit.With(exit.Refused, fmt.Errorf("the newest release of the server is version %d, %s, built of commit %s, which this checkout does not contain: what that brought would be undone; take it in first (git pull), or build on the release all the same: steady release publish --previous server",
-		r.Version, r.Ref, r.Commit[:12]))
+		r.Version, r.Ref, origin.Commit[:12]))
 }
 
 // foresee refuses a release of which hosts would be given again what was taken from them,

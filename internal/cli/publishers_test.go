@@ -245,11 +245,11 @@ func (p *publishers) byHand(who string) {
 	if code, _, errs = p.run("release", "sign", out, "--keys", p.at("keys")); code != 0 {
 		p.Fatalf("sign: %s\n%s", errs, p.story())
 	}
-	base, _, err := release.Snapshot(out)
+	origin, err := release.OriginOf(out)
 	testkit.Must(p.T, err)
 	before := p.newest
-	if p.publish(who, true, "release", "push", out) && p.newest != before && before != "" && base.Follows[0].Digest != before {
-		p.Fatalf("what was built on %s was accepted after %s\n%s", base.Follows[0].Digest.Short(), before.Short(), p.story())
+	if p.publish(who, true, "release", "push", out) && p.newest != before && before != "" && origin.Follows[0].Digest != before {
+		p.Fatalf("what was built on %s was accepted after %s\n%s", origin.Follows[0].Digest.Short(), before.Short(), p.story())
 	}
 }
 
@@ -263,7 +263,7 @@ func (p *publishers) rollback(who, channel string) {
 	if err != nil {
 		return // there is none yet
 	}
-	r, _, err := release.Snapshot(dir)
+	r, err := release.Snapshot(dir)
 	testkit.Must(p.T, err)
 	list := r.Channels[channel].Manifests
 	if len(list) < 2 || p.taken[channel] != 0 {

@@ -200,9 +200,18 @@ func FleetResolvedHash(r fleet.Resolved) (digest.Digest, error) {
 	return digest.Of(raw), nil
 }
 
+func (b *builder) origin() *fleet.Origin {
+	prev := b.o.Previous
+	if prev == nil {
+		return &fleet.Origin{Follows: []fleet.ReleaseRef{}, Commit: b.src.Commit}
+	}
+	base := prev.Resolved.Value()
+	return prev.Roster.Value().Origin.After(fleet.ReleaseRef{Epoch: base.Epoch, Version: base.Version, Digest: prev.Resolved.Digest()}, b.src.Commit)
+}
+
 // resolved writes roster and revocations and starts the snapshot.
 func (b *builder) resolved() (fleet.Resolved, error) {
-	roster, err := trust.Canonical(fleet.Roster{Document: b.document(fleet.TypeRoster), Hosts: b.plan.Roster})
+	roster, err := trust.Canonical(fleet.Roster{Document: b.document(fleet.TypeRoster), Origin: b.origin(), Hosts: b.plan.Roster})
 	if err != nil {
 		return fleet.Resolved{}, err
 	}
@@ -219,12 +228,6 @@ func (b *builder) resolved() (fleet.Resolved, error) {
 		Channels:     map[string]fleet.ResolvedChannel{},
 		ChannelEdges: append([]fleet.Edge{}, b.plan.ChannelEdges...),
 		Servers:      b.plan.Servers,
-		Follows:      []fleet.ReleaseRef{},
-		Commit:       b.src.Commit,
-	}
-	if prev := b.o.Previous; prev != nil {
-		base := prev.Resolved.Value()
-		r.Follows = base.Lineage(prev.Resolved.Digest())
 	}
 	for _, cp := range b.plan.Channels {
 		r.Channels[cp.Name] = cp.Settings

@@ -64,7 +64,11 @@ func Rollback(o RollbackOptions) (*Release, []Move, error) {
 		h.Bundle = m.To
 		plan.Roster[m.Host] = h
 	}
-	b := &builder{src: &fleetdir.Source{Commit: o.Current.Resolved.Value().Commit}, plan: plan, epoch: o.Current.Resolved.Value().Epoch,
+	var commit string
+	if origin := o.Current.Roster.Value().Origin; origin != nil {
+		commit = origin.Commit
+	}
+	b := &builder{src: &fleetdir.Source{Commit: commit}, plan: plan, epoch: o.Current.Resolved.Value().Epoch,
 		o:   BuildOptions{Ref: o.Ref, Previous: o.Current, Now: o.Now},
 		rel: &Release{Fleet: plan.Fleet, Version: o.Current.Resolved.Value().Version + 1, Files: map[string][]byte{}}}
 	if b.o.Ref == "" {

@@ -94,21 +94,41 @@ func sameEpoch(dir string, root trust.Root) error {
 // EpochOf reads the key epoch that the release in a folder says it is of. It
 // checks no signature.
 func EpochOf(dir string) (uint64, error) {
-	r, _, err := Snapshot(dir)
+	r, err := Snapshot(dir)
 	return r.Epoch, err
 }
 
-// Snapshot reads the manifest of the release in a folder, and the digest that names it.
-// It checks no signature.
-func Snapshot(dir string) (r fleet.Resolved, d digest.Digest, err error) {
+// Named is the snapshot of a release, with the digest that names it.
+type Named struct {
+	fleet.Resolved
+	Digest digest.Digest
+}
+
+// Snapshot reads the snapshot of the release in a folder. It checks no signature.
+func Snapshot(dir string) (n Named, err error) {
 	raw, err := payload(func(name string) ([]byte, error) { return readIn(dir, name) }, ResolvedPath)
 	if err != nil {
-		return r, "", err
+		return n, err
 	}
-	if err := trust.Decode(raw, trust.MaxEnvelope, &r); err != nil {
-		return r, "", fmt.Errorf("%s: %w", ResolvedPath, err)
+	if err := trust.Decode(raw, trust.MaxEnvelope, &n.Resolved); err != nil {
+		return n, fmt.Errorf("%s: %w", ResolvedPath, err)
 	}
-	return r, digest.Of(raw), nil
+	n.Digest = digest.Of(raw)
+	return n, nil
+}
+
+// OriginOf reads the origin of the release in a folder, nil where that does not tell it.
+// It checks no signature.
+func OriginOf(dir string) (*fleet.Origin, error) {
+	var r fleet.Roster
+	raw, err := readIn(dir, RosterPath)
+	if err == nil {
+		err = trust.Decode(raw, trust.MaxList, &r)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", RosterPath, err)
+	}
+	return r.Origin, nil
 }
 
 func signingOrder(name string) int {

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
-	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/release"
@@ -28,6 +27,7 @@ const (
 // the server: what was published since would be undone without a word.
 type BaseError struct {
 	Release fleet.Resolved
+	Origin  fleet.Origin
 	Newest  plan.Release
 	// Descends reports that it follows the newest release, by others that the server lacks.
 	Descends bool
@@ -39,9 +39,9 @@ func (e *BaseError) Error() string {
 		return is + " is older than the newest release of the server, " + newest
 	}
 	base := "no release"
-	if len(e.Release.Follows) > 0 {
-		base = fmt.Sprintf("version %d", e.Release.Follows[0].Version)
-		if e.Release.Follows[0].Version == e.Newest.Version {
+	if len(e.Origin.Follows) > 0 {
+		base = fmt.Sprintf("version %d", e.Origin.Follows[0].Version)
+		if e.Origin.Follows[0].Version == e.Newest.Version {
 			base = "another " + base
 		}
 	}
@@ -55,19 +55,21 @@ func (e *BaseError) Older() bool {
 }
 
 // check compares the base of a release with the newest one that was accepted.
-func (rule Follows) check(r fleet.Resolved, is digest.Digest, newest *plan.Release) error {
-	at := slices.IndexFunc(r.Follows, func(f fleet.ReleaseRef) bool { return f.Digest == newest.Resolved })
+func (rule Follows) check(v *release.Verified, newest *plan.Release) error {
+	r, origin := v.Resolved.Value(), v.Roster.Value().Origin
+	if origin == nil {
+		return nil
+	}
+	at := slices.IndexFunc(origin.Follows, func(f fleet.ReleaseRef) bool { return f.Digest == newest.Resolved })
 	switch {
-	case newest.Version == 0, is == newest.Resolved, at == 0:
+	case newest.Version == 0, v.Resolved.Digest() == newest.Resolved, at == 0:
 		return nil
-	case r.Follows == nil: // it does not say
-		return nil
-	case len(r.Follows) == 0 && r.Epoch > newest.Epoch:
+	case len(origin.Follows) == 0 && r.Epoch > newest.Epoch:
 		return nil // what the keys of an earlier epoch signed is no base
 	case at > 0 && rule == DescendsOfNewest:
 		return nil
 	}
-	return &BaseError{Release: r, Newest: *newest, Descends: at > 0}
+	return &BaseError{Release: r, Origin: *origin, Newest: *newest, Descends: at > 0}
 }
 
 // explain returns why a release was refused: an older version, or another one of the same
@@ -84,7 +86,7 @@ func (rule Follows) explain(dir string, now *View, at clock.Instant, cause error
 	if err != nil {
 		return cause
 	}
-	err = rule.check(v.Resolved.Value(), v.Resolved.Digest(), &now.Release)
+	err = rule.check(v, &now.Release)
 	if _, is := errors.AsType[*BaseError](err); is {
 		return err
 	}

@@ -43,7 +43,7 @@ func VerifyRelease(dir string, now *View, rule Follows, at clock.Instant) (*Rele
 		return nil, rule.explain(dir, now, at, err)
 	}
 	resolved := v.Resolved.Value()
-	if err := rule.check(resolved, v.Resolved.Digest(), &now.Release); err != nil {
+	if err := rule.check(v, &now.Release); err != nil {
 		return nil, err
 	}
 	r := &Release{Version: resolved.Version, Ref: resolved.Ref, Outcome: Accepted, verified: v, trusted: now.Verifier.RootVersion()}

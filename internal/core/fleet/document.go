@@ -67,11 +67,14 @@ type Resolved struct {
 	// Servers are the addresses at which hosts look for their server; without any they
 	// keep those that they have.
 	Servers []string `json:"servers,omitempty"`
-	// Follows are the releases that this one was built upon, newest first: its base, and
-	// what that followed. Empty is a first release; nil is one that does not name its base,
-	// as releases of before this field do.
-	Follows []ReleaseRef `json:"follows,omitzero"`
-	// Commit is the one of the sources, where nothing of the checkout differed; a rollback has
+}
+
+// Origin tells what a release was built upon, and of which sources.
+type Origin struct {
+	// Follows are the releases before this one, newest first: its base, and what that
+	// followed, MaxFollows at most. A first release follows none.
+	Follows []ReleaseRef `json:"follows"`
+	// Commit is that of the sources, where nothing in the checkout differed; a rollback has
 	// that of the release before it.
 	Commit string `json:"commit,omitempty"`
 }
@@ -86,10 +89,13 @@ type ReleaseRef struct {
 	Digest  digest.Digest `json:"digest"`
 }
 
-// Lineage lists what a release follows that is built upon this one.
-func (r *Resolved) Lineage(d digest.Digest) []ReleaseRef {
-	line := append([]ReleaseRef{{r.Epoch, r.Version, d}}, r.Follows...)
-	return line[:min(len(line), MaxFollows)]
+// After is the origin of a release that is built of the commit upon this one, whose base is named by ref.
+func (o *Origin) After(ref ReleaseRef, commit string) *Origin {
+	line := []ReleaseRef{ref}
+	if o != nil {
+		line = append(line, o.Follows...)
+	}
+	return &Origin{line[:min(len(line), MaxFollows)], commit}
 }
 
 // RosterHost is one declared host.
@@ -107,11 +113,13 @@ type RosterHost struct {
 	RenamedFrom string `json:"renamedFrom,omitempty"`
 }
 
-// Roster lists every host of the fleet. It is a file of its own, named by
-// digest in Resolved, so that the snapshot stays small in a large fleet.
+// Roster lists every host of the fleet. It is a file of its own, named by digest in
+// Resolved, so that the snapshot, which every host fetches, stays small.
 type Roster struct {
 	Document
-	Hosts map[string]RosterHost `json:"hosts"`
+	// Origin is nil in releases of builds that do not tell it.
+	Origin *Origin               `json:"origin,omitempty"`
+	Hosts  map[string]RosterHost `json:"hosts"`
 }
 
 // Timestamp states that a snapshot was the newest at IssuedAt.
