@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/chromedp/cdproto/accessibility"
 	"github.com/chromedp/cdproto/cdp"
@@ -127,7 +126,6 @@ func (q Part) until(what string, try func() error) {
 	ctx, cancel := context.WithTimeout(q.p.ctx, testkit.Patience)
 	defer cancel()
 	for {
-		began := time.Now()
 		err := try()
 		if err == nil {
 			return
@@ -135,11 +133,6 @@ func (q Part) until(what string, try func() error) {
 		if errors.Is(err, errMany) || ctx.Err() != nil {
 			shown, _ := chromedp.Run(q.p.ctx, chromedp.Evaluate[string](`location.href + "\n" + document.body.innerText`))
 			t.Fatalf("%s: %v\nthe page said %q and shows:\n%.3000s", what, err, q.p.Errors(), shown)
-		}
-		// A page that changes all the time is not asked all the time.
-		select {
-		case <-time.After(min(2*time.Since(began), 300*time.Millisecond)):
-		case <-ctx.Done():
 		}
 		// It fails when the page is left meanwhile, and then is tried again.
 		_ = chromedp.Do(ctx, chromedp.Evaluate[chromedp.Void](nextChange, chromedp.EvalAwaitPromise))
