@@ -59,6 +59,7 @@ func SpaceOf(dir string) (Space, error) {
 	if err := unix.Statfs(dir, &st); err != nil {
 		return Space{}, fmt.Errorf("read the free space of the disk of %s: %w", dir, err)
 	}
-	free := int64(st.Bavail) * st.Bsize
-	return Space{Free: free, Size: int64(st.Blocks-st.Bfree)*st.Bsize + free}, nil
+	block := int64(st.Bsize) // of 32 bits on some architectures
+	free := int64(st.Bavail) * block
+	return Space{Free: free, Size: int64(st.Blocks-st.Bfree)*block + free}, nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"strings"
 	"syscall"
@@ -82,6 +83,7 @@ func Run(ctx context.Context, c Command) (Outcome, error) {
 	if err := cmd.Start(); err != nil {
 		return Outcome{}, fmt.Errorf("start %s: %w", c.Argv[0], err)
 	}
+	spareNone(cmd.Process.Pid)
 	err := cmd.Wait()
 	o := Outcome{ExitCode: cmd.ProcessState.ExitCode(), Tail: Scrub(string(out.b), MaxTail)}
 	if ctx.Err() != nil {
@@ -93,6 +95,12 @@ func Run(ctx context.Context, c Command) (Outcome, error) {
 		return o, fmt.Errorf("wait for %s: %w", c.Argv[0], err)
 	}
 	return o, nil
+}
+
+// spareNone has a process killed for lack of memory like any other: what a step leaves running is not the agent,
+// whose unit spares it. It is of no matter where the kernel or a container does not let the agent.
+func spareNone(pid int) {
+	_ = os.WriteFile(fmt.Sprintf("/proc/%d/oom_score_adj", pid), []byte("0"), 0)
 }
 
 // tail keeps the last MaxTail bytes.

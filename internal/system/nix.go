@@ -194,6 +194,8 @@ func decideSwitch(r engine.Resource[SystemDesired], o NixObserved, t nixTarget, 
 		return start(ModeSwitch, CodeSwitchSystem)
 	case rec.Mode == ModeSwitch && slices.Contains(r.Desired.Nix.Reboot, o.Exit) && o.Boot != "":
 		return start(ModeBoot, CodeStageSystem)
+	case rec.Mode == ModeSwitch && o.Exit != 0 && inhibitor(o.Tail) != "" && o.Boot != "":
+		return start(ModeBoot, CodeStageSystem)
 	case o.Exit != 0:
 		return failed(CodeSwitchFailed, rec.Mode+": "+Outcome{ExitCode: o.Exit, Tail: o.Tail}.String())
 	case rec.Mode == ModeBoot && rec.Boot == o.Boot && !o.Staged:
@@ -216,6 +218,20 @@ func decideSwitch(r engine.Resource[SystemDesired], o NixObserved, t nixTarget, 
 }
 
 var componentName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,62}$`)
+
+// refusedSwitch is what NixOS prints of a check before the switch that failed.
+var refusedSwitch = regexp.MustCompile(`(?i)pre-switch check '([^']*)' failed`)
+
+// inhibitor is the check by which NixOS refuses to switch while the system runs, and asks for a boot instead: a change
+// of what is declared a switch inhibitor, such as the message bus. Other checks refuse the system itself.
+func inhibitor(tail string) string {
+	for _, m := range refusedSwitch.FindAllStringSubmatch(tail, -1) {
+		if strings.Contains(strings.ToLower(m[1]), "inhibitor") {
+			return m[1]
+		}
+	}
+	return ""
+}
 
 // component is what cannot be switched while it runs: the last line of the output
 // if that is a name, else init, which is all that NixOS means by its exit code.

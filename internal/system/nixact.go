@@ -128,7 +128,8 @@ func (m *nixes) point(ctx context.Context, d SystemDesired, a Point) error {
 		return err
 	}
 	args := []string{"nix-env", "--profile", n.Profile, "--set", a.Path}
-	if a.Generation > 0 {
+	// A generation may be gone, with Nix's own collection of old ones; the path is there.
+	if _, gone := os.Lstat(generationLink(n.Profile, a.Generation)); a.Generation > 0 && gone == nil {
 		args = []string{"nix-env", "--profile", n.Profile, "--switch-generation", strconv.Itoa(a.Generation)}
 	} else if err := os.MkdirAll(filepath.Dir(n.Profile), 0o755); err != nil {
 		return err
@@ -140,26 +141,41 @@ func (m *nixes) point(ctx context.Context, d SystemDesired, a Point) error {
 }
 
 // PrepareNix brings a system into the host's store, out of the bundle or from the
-// host's own substituters, and keeps it from being collected. It changes nothing
-// that runs.
+// host's own substituters, and keeps it from being collected, as it keeps the one that
+// the profile points at until then: going back needs no network. It changes nothing that
+// runs.
 func (h Host) PrepareNix(ctx context.Context, bundle digest.Digest, n *fleet.Nix) error {
 	if n.Closure != nil {
 		if err := h.importNix(ctx, bundle, n); err != nil {
 			return err
 		}
 	}
-	root := filepath.Join(h.Systems, n.Name+".next")
 	if err := os.MkdirAll(h.Systems, 0o700); err != nil {
 		return err
 	}
-	err := h.nix(ctx, bundle, Command{Argv: []string{"nix-store", "--realise", n.Path, "--add-root", root, "--indirect"}, Timeout: MaxTimeout})
+	_, before, err := current(n.Profile)
 	if err != nil {
+		return err
+	}
+	if _, lost := os.Lstat(before); before != "" && before != n.Path && lost == nil {
+		if err := h.root(ctx, bundle, n.Name+".back", before); err != nil {
+			return fmt.Errorf("keep %s, which the host may have to go back to: %w", before, err)
+		}
+	}
+	if err := h.root(ctx, bundle, n.Name+".next", n.Path); err != nil {
 		return fmt.Errorf("the store of this host does not have %s, nor do its substituters: %w", n.Path, err)
 	}
 	if _, err := os.Stat(filepath.Join(n.Path, switcher)); err != nil {
 		return fmt.Errorf("%s is no system: %w", n.Path, err)
 	}
 	return nil
+}
+
+// root brings a path into the store, if it is not there, and keeps it from being collected. Nix remembers for an
+// hour that a cache lacked a path, which may have come since.
+func (h Host) root(ctx context.Context, bundle digest.Digest, name, path string) error {
+	return h.nix(ctx, bundle, Command{Argv: []string{"nix-store", "--option", "narinfo-cache-negative-ttl", "0",
+		"--realise", path, "--add-root", filepath.Join(h.Systems, name), "--indirect"}, Timeout: MaxTimeout})
 }
 
 func (h Host) importNix(ctx context.Context, bundle digest.Digest, n *fleet.Nix) error {

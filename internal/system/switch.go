@@ -25,7 +25,9 @@ const switcher = "bin/switch-to-configuration"
 // detached runs a switch so that it outlives the agent, which a switch may restart.
 // The lock on descriptor 3 is held as long as the switch is waited for, and not by
 // what the switch leaves running. The result is renamed into place.
-const detached = `{ "$1" "$2" >"$3.out" 2>&1 3>&-
+// It is killed for lack of memory like any program: only the agent is spared.
+const detached = `echo 0 2>/dev/null >/proc/self/oom_score_adj
+{ "$1" "$2" >"$3.out" 2>&1 3>&-
 echo "$4 ended $?" >"$3.tmp" && mv "$3.tmp" "$3.exit"; } &
 echo "$$" >"$3.pid"`
 

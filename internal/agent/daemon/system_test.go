@@ -198,3 +198,46 @@ func TestNixSwitchThatHangs(t *testing.T) {
 		t.Errorf("cause %s: %s", m.Cause, m.Detail)
 	}
 }
+
+// TestNixGoesBackAfterACollection: Nix's own collection of old generations while a system soaks does not take the one
+// that the host goes back to. The store has no substituter: what is gone stays gone.
+func TestNixGoesBackAfterACollection(t *testing.T) {
+	nix := newNixStore(t)
+	v1, v2 := nix.system("v1", "true"), nix.system("v2", "touch $STEADY_ROOT/soaks")
+	b := newBox(t, newServer(t), "web-1").start()
+	one, two := nix.pack(nix.desired(v1), nil), nix.pack(nix.desired(v2), nil)
+	b.roll(single("web-1", 1, "r1", one), "g1", one)
+	b.runs(one)
+	p := single("web-1", 2, "r2", two)
+	p.probes = []fleet.Probe{{Name: "well", Mode: fleet.Enforce, Interval: 50 * clock.Millisecond, Timeout: clock.Minute,
+		Exec: &fleet.ExecProbe{Command: []string{"test", "!", "-e", "sick"}}}}
+	p.soak, p.policy.SustainedFailure = clock.Hour, 100*clock.Millisecond
+	b.roll(p, "g2", two)
+	b.phase(host.Soaking)
+	nix.run("nix-env", "-p", nix.profile(), "--delete-generations", "old")
+	nix.run("nix-store", "--gc")
+	testkit.Must(t, os.WriteFile(filepath.Join(b.root, "sick"), nil, 0o644))
+	b.phase(host.Reverted)
+	if at := nix.at(); !strings.HasSuffix(at, " "+v1) {
+		t.Errorf("the profile is at %s, expected %s", at, v1)
+	}
+	b.want("switched", "v1 switch\nv2 switch\nv1 switch\n")
+}
+
+// TestNixInhibitor: a switch that NixOS refuses since something cannot be changed while the system runs is staged for
+// the next boot, as one that asks for a reboot by its exit code. Another check that fails fails the release.
+func TestNixInhibitor(t *testing.T) {
+	nix := newNixStore(t)
+	const refuses = `if [ "$1" = switch ]; then echo "Pre-switch checks failed"; echo "Pre-switch check '%s' failed"; exit 1; fi`
+	inhibited, broken := nix.system("v1", fmt.Sprintf(refuses, "switchInhibitors")), nix.system("v2", fmt.Sprintf(refuses, "quota"))
+	b := newBox(t, newServer(t), "web-1").start()
+	two := nix.pack(nix.desired(broken), nil)
+	b.roll(single("web-1", 1, "r1", two), "g1", two)
+	b.phase(host.Reverted)
+	one := nix.pack(nix.desired(inhibited), nil)
+	b.roll(single("web-1", 2, "r2", one), "g2", one)
+	b.phase(host.Deferred)
+	if log := b.content("switched"); !strings.HasSuffix(log, "v1 switch\nv1 boot\n") {
+		t.Errorf("switched:\n%s", log)
+	}
+}

@@ -22,6 +22,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/spec"
+	"github.com/steadyfleet/steady/internal/disk"
 	"github.com/steadyfleet/steady/internal/docker"
 	"github.com/steadyfleet/steady/internal/trust"
 	"github.com/steadyfleet/steady/internal/wire"
@@ -172,12 +173,12 @@ func (p *Preparer) room(b fleet.Bundle, missing []spec.Blob) error {
 	if root.Dev == dir.Dev {
 		return p.Store.Room(fetch + place)
 	}
-	var st unix.Statfs_t
-	if err := unix.Statfs(p.Root, &st); err != nil {
-		return fmt.Errorf("check the free disk space: %w", err)
+	space, err := disk.SpaceOf(p.Root)
+	if err != nil {
+		return err
 	}
-	if free := int64(st.Bavail) * st.Bsize; free < place+state.Margin {
-		return fmt.Errorf("%w: %d bytes are needed below %s, %d are free", state.ErrNoRoom, place, p.Root, free)
+	if space.Free < place+state.Margin {
+		return fmt.Errorf("%w: %d bytes are needed below %s, %d are free", state.ErrNoRoom, place, p.Root, space.Free)
 	}
 	return p.Store.Room(fetch)
 }

@@ -7,11 +7,10 @@ import (
 	"os"
 	"path/filepath"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/steadyfleet/steady/internal/agent/state"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/disk"
 )
 
 // errSystem is of a Nix system that this host cannot get.
@@ -34,13 +33,13 @@ func roomInStore(n *fleet.Nix) error {
 	if _, err := os.Lstat(n.Path); err == nil || n.Closure == nil {
 		return nil
 	}
-	var st unix.Statfs_t
 	dir := filepath.Dir(n.Path)
-	if err := unix.Statfs(dir, &st); err != nil {
-		return fmt.Errorf("%w: check the free disk space of %s: %w", errSystem, dir, err)
+	space, err := disk.SpaceOf(dir)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errSystem, err)
 	}
-	if free := int64(st.Bavail) * st.Bsize; free < n.Closure.Size+state.Margin {
-		return fmt.Errorf("%w: %d bytes are needed in %s, %d are free", state.ErrNoRoom, n.Closure.Size, dir, free)
+	if space.Free < n.Closure.Size+state.Margin {
+		return fmt.Errorf("%w: %d bytes are needed in %s, %d are free", state.ErrNoRoom, n.Closure.Size, dir, space.Free)
 	}
 	return nil
 }
