@@ -80,11 +80,11 @@ func (o *buildOptions) lockFlag(cmd *cobra.Command) {
 func (a *app) lock(ctx context.Context, dir string, o lockOptions) ([]imageref.Change, error) {
 	used, problems := fleetdir.References(dir)
 	if release.Fatal(problems) {
-		return nil, a.refuseBuild(problems)
+		return nil, a.refuseBuild(problems, true)
 	}
 	before, problems := fleetdir.LockOf(dir)
 	if release.Fatal(problems) {
-		return nil, a.refuseBuild(problems)
+		return nil, a.refuseBuild(problems, true)
 	}
 	again, err := o.again(used)
 	if err != nil {

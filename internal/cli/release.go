@@ -21,6 +21,7 @@ import (
 	"github.com/steadyfleet/steady/internal/keyring"
 	"github.com/steadyfleet/steady/internal/release"
 	"github.com/steadyfleet/steady/internal/release/fleetdir"
+	"github.com/steadyfleet/steady/internal/strictyaml"
 	"github.com/steadyfleet/steady/internal/trust"
 )
 
@@ -115,6 +116,7 @@ type buildOptions struct {
 	out, ref, root string
 	dry            bool // nothing is written
 	lock           bool
+	all            bool     // every warning, not a line for each class
 	untracked      []string // what is read although git does not track it
 	removals       []string
 	// publishes takes the newest release of the server as the base.
@@ -129,6 +131,7 @@ func (o *buildOptions) sourceFlags(cmd *cobra.Command) {
 	o.lockFlag(cmd)
 	f.StringVar(&o.out, "out", "release", "release folder to write")
 	f.StringVar(&o.ref, "ref", "", "name of the release (default: the git commit of a clean checkout, else the plan's hash)")
+	f.BoolVar(&o.all, "all", false, "print every warning; without it more than 10 are one line for each kind")
 	f.StringSliceVar(&o.untracked, "untracked", nil, "file or folder that is read although git does not track it; \".\" is all of the fleet folder")
 	f.StringArrayVar(&o.removals, "allow-removal", nil, "hosts of a channel or resources of a bundle that may all be removed at once, as the refusal names them; may be repeated")
 }
@@ -216,7 +219,7 @@ func (a *app) buildRelease(ctx context.Context, dir string, o buildOptions) (bui
 	}
 	src, problems := fleetdir.Load(dir, untracked...)
 	if release.Fatal(problems) || src == nil {
-		return built{}, a.refuseBuild(problems)
+		return built{}, a.refuseBuild(problems, o.all)
 	}
 	prev, folder, drop, err := a.previous(ctx, o)
 	if err != nil {
@@ -236,7 +239,7 @@ func (a *app) buildRelease(ctx context.Context, dir string, o buildOptions) (bui
 	rel, more := release.Build(src, opts)
 	problems = release.Join(problems, more)
 	if release.Fatal(problems) || rel == nil {
-		return built{}, a.refuseBuild(problems)
+		return built{}, a.refuseBuild(problems, o.all)
 	}
 	if o.check != nil {
 		if err := o.check(rel, prev); err != nil {
@@ -253,7 +256,7 @@ func (a *app) buildRelease(ctx context.Context, dir string, o buildOptions) (bui
 		}
 	}
 	if a.TableOutput() {
-		a.printProblems(problems)
+		a.printProblems(problems, o.all)
 		a.printPrevious(folder, o, prev)
 	}
 	return built{OK: true, Fleet: rel.Fleet, Ref: rel.Ref, Version: rel.Version, Changed: command.NonNil(rel.Changed), Compliance: rel.Compliance, Expected: rel.Expected, Again: rel.Again, Out: o.out, Files: len(rel.Files), Problems: command.NonNil(problems)}, nil
@@ -305,17 +308,33 @@ func describeExpected(expected []release.Expected, channel string, now clock.Ins
 	return words
 }
 
-func (a *app) refuseBuild(problems []release.Problem) error {
+func (a *app) refuseBuild(problems []release.Problem, all bool) error {
 	err := a.Print(built{Changed: []string{}, Problems: command.NonNil(problems)}, func() error {
-		a.printProblems(problems)
+		a.printProblems(problems, all)
 		return nil
 	})
 	return cmp.Or(err, exit.Silently(exit.BadInput))
 }
 
-func (a *app) printProblems(problems []release.Problem) {
-	for _, p := range problems {
-		fmt.Fprintln(a.Err, p)
+// mostWarnings is how many lines of warnings a build prints without --all.
+const mostWarnings = 10
+
+func (a *app) printProblems(problems []release.Problem, all bool) {
+	most := mostWarnings
+	if all {
+		most = len(problems)
+	}
+	lines, left := strictyaml.Brief(problems, most)
+	shortened := left > 0
+	for _, l := range lines {
+		fmt.Fprintln(a.Err, l)
+		shortened = shortened || l.More > 0
+	}
+	switch {
+	case left > 0:
+		fmt.Fprintf(a.Err, "%s of other kinds; each of them: --all\n", prose.Count(left, "more warning"))
+	case shortened:
+		fmt.Fprintln(a.Err, "each of them: --all")
 	}
 }
 
