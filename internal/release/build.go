@@ -62,7 +62,7 @@ func Build(src *fleetdir.Source, o BuildOptions) (*Release, []Problem) {
 	b.epoch = max(o.Epoch, 1)
 	in := b.inputs()
 	plan, findings := fleet.Resolve(&src.Declaration, in)
-	problems := strictyaml.Sort(src.Place(nil, findings))
+	problems := strictyaml.Sort(append(src.Place(nil, findings), b.paths()...))
 	if Fatal(problems) {
 		return nil, problems
 	}
@@ -88,12 +88,12 @@ type builder struct {
 func (b *builder) inputs() fleet.Inputs {
 	in := fleet.Inputs{
 		Bundles: map[string]fleet.Bundle{}, Digests: map[string]digest.Digest{}, BundleProbes: map[string]fleet.ProbeSet{},
-		NoResources: map[string]bool{}, Removals: b.o.Removals,
+		NoResources: map[string]bool{}, Times: map[string]map[string]fleet.Times{}, Removals: b.o.Removals,
 		Now: b.o.Now, Zones: b.zones(), Packs: packs(),
 	}
 	for name, sb := range b.src.Bundles {
 		in.Bundles[name], in.Digests[name], in.BundleProbes[name] = sb.Bundle, sb.Digest, sb.Probes
-		in.NoResources[name] = sb.NoResources
+		in.NoResources[name], in.Times[name] = sb.NoResources, sb.Times
 	}
 	if b.o.Previous != nil {
 		in.Previous = b.o.Previous.Previous()

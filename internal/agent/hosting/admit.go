@@ -206,6 +206,13 @@ func (a *admission) resource(e wire.ManagedEntry) {
 	for i := range one.Volumes {
 		one.Volumes[i].Owner = e.Owner
 	}
+	for i := range one.Workspaces { // no entry names a copy of the bundle, or of another owner
+		for j := range one.Workspaces[i].Contents {
+			if c := &one.Workspaces[i].Contents[j]; c.Shared != "" {
+				c.Shared = fmt.Sprintf("managed %s %s", e.Owner, c.Shared)
+			}
+		}
+	}
 	if findings := a.outside(one, e.Owner); len(findings) > 0 {
 		a.refuseOutside(e, listed(findings))
 		return

@@ -36,6 +36,7 @@ type Declaration struct {
 	AllowMassChange    bool                       `json:"allowMassChange"`
 	AllowVolumeDelete  bool                       `json:"allowVolumeDelete"`
 	AllowMovingTags    bool                       `json:"allowMovingTags"` // takes images that no digest names
+	Logging            *spec.Logging              `json:"logging"`         // of services that declare none
 	Revoked            map[string]RevocationEntry `json:"revoked"`
 	// Removed says what becomes of what hosts run that Hosts names no more.
 	Removed map[string]RemovalDecl `json:"removed"`

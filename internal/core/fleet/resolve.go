@@ -40,6 +40,8 @@ type Inputs struct {
 	BundleProbes map[string]ProbeSet
 	// NoResources are the bundles without the probe of their resources, by name.
 	NoResources map[string]bool
+	// Times are where bundles declare how long their services may take, by bundle name and service.
+	Times map[string]map[string]Times
 	// Zones are the tables of the time zones that windows name, and Now the instant
 	// from which windows must still open.
 	Zones map[string]clock.Zone
@@ -224,6 +226,7 @@ func (r *resolver) channel(name string, budgets []budget, windows []clock.Window
 		l := &cp.Leaves[i]
 		l.Probes, l.Budgets, l.After = nonNil(l.Probes), nonNil(l.Budgets), nonNil(l.After)
 	}
+	r.pace(&cp, decl.RolloutPolicy)
 	cp.Header.LeafCount = len(cp.Leaves)
 	if n := policy.CanaryMax; n != nil {
 		cp.Header.CanaryMax, cp.Header.Critical = *n, append(cp.Header.Critical, CriticalCanary)

@@ -333,7 +333,7 @@ func TestBoundsKnowEveryField(t *testing.T) {
 	known := map[reflect.Type]string{
 		reflect.TypeFor[Security]():   "Privileged CapAdd CapDrop Options ReadOnly Credential",
 		reflect.TypeFor[Namespaces](): "IPC PID UTS User Cgroup CgroupParent Isolation",
-		reflect.TypeFor[Mount]():      "Type Source Target ReadOnly NoCopy Propagation CreateHost SELinux Size Mode Recursive Beneath",
+		reflect.TypeFor[Mount]():      "Type Source Target ReadOnly NoCopy Propagation CreateHost SELinux Size Mode Recursive Beneath Options File",
 		reflect.TypeFor[Attachment](): "Network Aliases IPv4 IPv6 LinkLocal MAC DriverOpts Priority GatewayPriority",
 		reflect.TypeFor[Build]():      "Context Inline Dockerfile Target Args Labels Network ExtraHosts ShmSize Platform NoCache Pull Tags Bases Timeout Memory NanoCPUs",
 		reflect.TypeFor[Limits](): `NanoCPUs CPUShares CPUPeriod CPUQuota CPURTPeriod CPURTRuntime CPUSet CPUMems CPUCount

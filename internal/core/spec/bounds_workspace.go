@@ -131,6 +131,9 @@ func (b *Bounds) workspaceMounts(c Checker, w *Workspace) {
 		cm := c.Item("mounts", i)
 		switch m.Type {
 		case MountVolume, MountAnonymous, MountTmpfs:
+			if (slices.Contains(m.Options, "dev") || slices.Contains(m.Options, "suid")) && !b.Privileged {
+				cm.Addf("a tmpfs with devices or programs that change their user is not allowed here: expected neither dev nor suid")
+			}
 		case MountBind:
 			if !b.mounts(m.Source) {
 				cm.Addf("path %q of the host is not allowed here: expected one below %q, clean, and no engine's socket", m.Source, b.HostMounts)

@@ -198,7 +198,12 @@ func checkMounts(c Checker, w *Workspace) {
 		checkOneOf(cm, m.Propagation, "propagation %q: expected private, shared, slave or one of them with r before it",
 			"", "private", "rprivate", "shared", "rshared", "slave", "rslave")
 		checkOneOf(cm, m.SELinux, "selinux %q: expected z or Z", "", "z", "Z")
-		if m.Type != MountTmpfs && (m.Size != 0 || m.Mode != 0) || m.Type != MountBind && (m.Propagation != "" || m.SELinux != "" || m.CreateHost || m.Recursive != "") {
+		for _, o := range m.Options {
+			if !TmpfsOption(o) {
+				cm.Addf("tmpfs option %q is not known: expected size, mode, ro, or one of %s", o, strings.Join(tmpfsOptions, " "))
+			}
+		}
+		if m.Type != MountTmpfs && (m.Size != 0 || m.Mode != 0 || len(m.Options) > 0) || m.Type != MountBind && (m.Propagation != "" || m.SELinux != "" || m.CreateHost || m.Recursive != "" || m.File != "") {
 			cm.Addf("options of another type on a %s mount", m.Type)
 		}
 		if m.SELinux != "" && (m.Recursive == "disabled" || m.Recursive == "writable" || m.Recursive == "readonly" || strings.Contains(m.Source+m.Target, ":")) {
@@ -218,12 +223,25 @@ func checkMounts(c Checker, w *Workspace) {
 		if f.Secret != "" && (f.Tree || f.Writable) {
 			cf.Addf("secret %q as a folder or to be written: expected a file that is read", f.Secret)
 		}
+		if f.Shared != "" && f.Blob == nil || f.Below != "" && (f.Shared == "" || !f.Tree || !local(f.Below)) {
+			cf.Addf("shared %q, below %q: expected files of the bundle, and a path in them", f.Shared, f.Below)
+		}
 		checkSize(cf, "uid", int64(f.UID))
 		checkSize(cf, "gid", int64(f.GID))
 		if f.Mode > 0o7777 {
 			cf.Addf("mode %o: expected permission bits", f.Mode)
 		}
 	}
+}
+
+// local reports whether a path leads below the folder that it is relative to, and is spelled in one way.
+func local(p string) bool {
+	for part := range strings.SplitSeq(p, "/") {
+		if part == "" || part == "." || part == ".." {
+			return false
+		}
+	}
+	return true
 }
 
 func checkNetworks(c Checker, w *Workspace) {

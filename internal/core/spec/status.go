@@ -19,9 +19,12 @@ const (
 	CodeHookFailed  engine.Code = "hook-failed" // of a post_start command
 )
 
-// CodeStopped is the reason of a workspace that is as desired and does not run:
-// declared as stopped, suspended, or at its end.
-const CodeStopped engine.Code = "stopped"
+// Reasons of a workspace that is as desired and does not run: it is declared as stopped or
+// not declared any more, or it is at an end that is wanted.
+const (
+	CodeStopped   engine.Code = "stopped"
+	CodeCompleted engine.Code = "completed"
+)
 
 // CodeSnapshotting is the reason of a workspace that runs and is being captured.
 const CodeSnapshotting engine.Code = "snapshotting"
@@ -83,7 +86,7 @@ func (s Stage) Good() bool {
 	case engine.Converged, engine.Degraded, engine.Drifted, engine.Deleted, "":
 		return true
 	}
-	return s.Code == CodeStopped || s.Code == CodeRunsToEnd
+	return s.Code == CodeStopped || s.Code == CodeCompleted || s.Code == CodeRunsToEnd
 }
 
 // Broken reports whether a resource was given up, or is seen to be unable to work as
@@ -139,7 +142,7 @@ func (s Stage) workspace() State {
 	switch s.Phase {
 	case engine.Converged, engine.Degraded, engine.Drifted:
 		switch s.Code {
-		case CodeStopped:
+		case CodeStopped, CodeCompleted:
 			return StoppedState
 		case CodeSnapshotting:
 			return Snapshotting

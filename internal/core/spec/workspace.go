@@ -1,6 +1,13 @@
 package spec
 
-import "github.com/steadyfleet/steady/internal/core/clock"
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/digest"
+)
 
 // RunState is whether a workspace runs.
 type RunState string
@@ -90,7 +97,7 @@ type Workspace struct {
 type Update struct {
 	Order      Order          `json:"order,omitempty" enum:"stop-first,start-first" doc:"by default what the workspace allows"`
 	Monitor    clock.Duration `json:"monitor,omitempty" doc:"how long a new container without healthcheck must run before the old one goes; 0 takes 5 s"`
-	HealthWait clock.Duration `json:"healthWait,omitempty" doc:"bounds the wait for a healthcheck to pass; 0 takes 2 min"`
+	HealthWait clock.Duration `json:"healthWait,omitempty" doc:"bounds the wait for a healthcheck to pass; 0 takes what the healthcheck's own times add up to, at least 2 min"`
 }
 
 // Env is one environment variable: a value, or the name of a secret in the
@@ -138,6 +145,20 @@ type Health struct {
 	Disable       bool           `json:"disable,omitempty"`
 }
 
+// Defaults of engines for what a healthcheck leaves out.
+const (
+	defaultInterval = 30 * clock.Second
+	defaultTimeout  = 30 * clock.Second
+	defaultRetries  = 3
+)
+
+// Patience is how long the check may take to pass after a start, by its own settings: until then the engine itself
+// has not called the container unhealthy.
+func (h *Health) Patience() clock.Duration {
+	each := cmp.Or(h.Interval, defaultInterval) + cmp.Or(h.Timeout, defaultTimeout)
+	return h.StartPeriod + clock.Duration(cmp.Or(h.Retries, defaultRetries))*each
+}
+
 // Port publishes a container's port on the host; HostPort 0 lets the engine
 // choose, HostPortEnd lets it choose one from HostPort on.
 type Port struct {
@@ -173,13 +194,30 @@ type Mount struct {
 	Propagation string    `json:"propagation,omitempty"`
 	// CreateHost makes a missing folder on the host for a bind.
 	CreateHost bool   `json:"createHost,omitempty"`
-	SELinux    string `json:"selinux,omitempty"`   // z or Z
-	Size       int64  `json:"size,omitempty"`      // of a tmpfs, in bytes
-	Mode       uint32 `json:"mode,omitempty"`      // of a tmpfs
-	Recursive  string `json:"recursive,omitempty"` // of a bind: disabled
+	SELinux    string `json:"selinux,omitempty"` // z or Z
+	Size       int64  `json:"size,omitempty"`    // of a tmpfs, in bytes
+	Mode       uint32 `json:"mode,omitempty"`    // of a tmpfs
+	// Options are further ones of a tmpfs, sorted; see TmpfsOption.
+	Options   []string `json:"options,omitempty"`
+	Recursive string   `json:"recursive,omitempty"` // of a bind: disabled
+	// File is the digest of the file that the bundle writes at the source of a bind: the
+	// container is made again with it, since one file is mounted as it was at the start.
+	File digest.Digest `json:"file,omitempty"`
 	// Beneath is a folder that holds the source of a bind: no link may lead on from
 	// there when the container is made or started. Agents set it in the managed layer.
 	Beneath string `json:"beneath,omitempty"`
+}
+
+// tmpfsOptions are those that engines take beside size, mode and ro; with = those that have a value.
+var tmpfsOptions = []string{"async", "dev", "dirsync", "exec", "gid=", "mpol=", "noatime", "nodiratime", "nr_blocks=", "nr_inodes=", "relatime", "strictatime", "suid", "sync", "uid="}
+
+// TmpfsOption reports whether an option of a tmpfs is one that engines take.
+func TmpfsOption(text string) bool {
+	key, value, has := strings.Cut(text, "=")
+	if has {
+		key += "="
+	}
+	return slices.Contains(tmpfsOptions, key) && has == (value != "") && !strings.ContainsAny(value, ", \t\n")
 }
 
 // Content is a file or folder put into the container: a part of the bundle, or a
@@ -194,6 +232,10 @@ type Content struct {
 	GID      int    `json:"gid,omitempty"`
 	Mode     uint32 `json:"mode,omitempty"` // 0: 0444, of a tree what is in it
 	Writable bool   `json:"writable,omitempty"`
+	// Shared names the one copy on the host that all contents of this name and blob see, and
+	// Below the path in it that is mounted; empty for all of it.
+	Shared string `json:"shared,omitempty"`
+	Below  string `json:"below,omitempty"`
 }
 
 // Attachment joins a workspace to a network under its own name and Aliases.

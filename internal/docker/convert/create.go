@@ -134,6 +134,9 @@ func ownLabels(d *spec.Deployment, in *CreateInputs, secret []string) (map[strin
 		contents[path.Clean(c.Target)] = v
 	}
 	out[LabelContents] = compact(contents)
+	if files := filesOf(&d.Workspace); len(files) > 0 {
+		out[LabelFiles] = compact(files)
+	}
 	out[LabelHooks] = hooksOf(&d.Workspace)
 	return out, nil
 }
@@ -147,9 +150,13 @@ func hostConfig(d *spec.Deployment, img *defaults, in *CreateInputs, first *Endp
 	if first != nil {
 		h.NetworkMode = container.NetworkMode(first.Network)
 	}
+	if in.Idle {
+		h.RestartPolicy = container.RestartPolicy{Name: container.RestartPolicyDisabled}
+	}
 	if h.Binds, h.Mounts, err = mountConfig(d, img, in); err != nil {
 		return nil, err
 	}
+	h.Tmpfs = tmpfsConfig(&d.Workspace)
 	h.Links = hostLinks(d)
 	for _, a := range d.Workspace.DNS {
 		ip, err := netip.ParseAddr(a)

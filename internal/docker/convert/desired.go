@@ -114,7 +114,10 @@ func environment(f diff.Form, w *spec.Workspace, img *defaults, in *Inputs) erro
 		if e.Secret == "" {
 			continue
 		}
-		sum, known := in.Secrets[e.Secret]
+		sum, known := in.Variables[e.Secret]
+		if !known {
+			sum, known = in.Secrets[e.Secret]
+		}
 		if !known {
 			return fmt.Errorf("workspace %s: the host has no secret %s: put it into the host's secret store", w.Name, e.Secret)
 		}
@@ -167,6 +170,16 @@ func healthOf(w *spec.Workspace, img *defaults) *container.HealthConfig {
 		own.Retries = cmp.Or(own.Retries, base.Retries)
 	}
 	return own
+}
+
+// HealthWait is how long the health check of a workspace may take to pass by its own settings; 0 without one.
+func HealthWait(w *spec.Workspace, in *Inputs) clock.Duration {
+	h := healthOf(w, defaultsOf(in))
+	if h == nil || len(h.Test) == 0 || h.Test[0] == "NONE" {
+		return 0
+	}
+	own := spec.Health{Interval: clock.FromStd(h.Interval), Timeout: clock.FromStd(h.Timeout), StartPeriod: clock.FromStd(h.StartPeriod), Retries: h.Retries}
+	return own.Patience()
 }
 
 // healthConfig is the declared healthcheck as it is asked for.

@@ -13,6 +13,9 @@ import (
 const (
 	// LabelSecretEnv lists the environment names that hold secrets, with commas.
 	LabelSecretEnv = Prefix + "secret-env"
+	// LabelFiles is a JSON object of the files that the bundle writes and the container
+	// mounts: their digests by target.
+	LabelFiles = Prefix + "files"
 	// LabelContents is a JSON object of the contents put in, by target.
 	LabelContents = Prefix + "contents"
 	// LabelHooks is a JSON object of the commands around starts and stops.
@@ -21,6 +24,9 @@ const (
 
 // FieldContent, with a target, is the field of a content that is put in.
 const FieldContent = "content"
+
+// FieldFile, with a target, is a file that the bundle writes and the container mounts.
+const FieldFile = "bundle-file"
 
 // Inputs is what a form needs beside the declaration: what names mean on the
 // engine at this moment.
@@ -38,6 +44,9 @@ type Inputs struct {
 	Containers map[string]string `json:"containers,omitempty"`
 	// Secrets gives the keyed digest of each named secret's value.
 	Secrets map[string]string `json:"secrets,omitempty"`
+	// Variables gives the same of each value as an environment variable has it, see secret.Variable.
+	// Records of before this field lack it.
+	Variables map[string]string `json:"variables,omitempty"`
 	// NoSwap means that the engine's kernel cannot bound swap.
 	NoSwap bool `json:"noSwap,omitempty"`
 	// Wanted is the deployment that is compared with; it tells which of the values

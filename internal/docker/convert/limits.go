@@ -150,3 +150,13 @@ func restartPolicy(w *spec.Workspace) container.RestartPolicy {
 	}
 	return out
 }
+
+// SameRestart reports whether two policies mean the same.
+func SameRestart(a, b container.RestartPolicy) bool {
+	return restart(a.Name, a.MaximumRetryCount) == restart(b.Name, b.MaximumRetryCount)
+}
+
+// Revives reports whether the engine may start a container by itself.
+func Revives(c *container.InspectResponse) bool {
+	return c.HostConfig != nil && !SameRestart(c.HostConfig.RestartPolicy, container.RestartPolicy{})
+}

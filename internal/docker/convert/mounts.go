@@ -26,6 +26,7 @@ type mountForm struct {
 	recursive    string
 	size         int64
 	mode         uint32
+	options      string // of a tmpfs, all of them as one text
 }
 
 // write makes one field of it. How later mounts spread is another one, because
@@ -36,6 +37,9 @@ func (m mountForm) write(f diff.Form, target string) {
 }
 
 func (m mountForm) String() string {
+	if m.options != "" {
+		return m.kind + " " + m.options
+	}
 	parts := []string{m.kind}
 	add := func(on bool, w string) {
 		if on {
@@ -69,6 +73,9 @@ func desiredMounts(f diff.Form, d *spec.Deployment, img *defaults, in *Inputs) e
 		}
 		desiredMount(m, source).write(f, target)
 	}
+	for target, file := range filesOf(&d.Workspace) {
+		f[FieldFile+"/"+target] = file
+	}
 	for _, c := range d.Workspace.Contents {
 		v, err := content(d, c, in)
 		if err != nil {
@@ -82,6 +89,17 @@ func desiredMounts(f diff.Form, d *spec.Deployment, img *defaults, in *Inputs) e
 		}
 	}
 	return nil
+}
+
+// filesOf are the digests of the bundle's files that a workspace mounts, by target.
+func filesOf(w *spec.Workspace) map[string]string {
+	out := map[string]string{}
+	for _, m := range w.Mounts {
+		if m.File != "" {
+			out[path.Clean(m.Target)] = string(m.File)
+		}
+	}
+	return out
 }
 
 func mountSource(d *spec.Deployment, m spec.Mount) (string, error) {
@@ -108,7 +126,36 @@ func desiredMount(m spec.Mount, source string) mountForm {
 	case spec.MountVolume:
 		out.noCopy = m.NoCopy
 	case spec.MountTmpfs:
-		out.source, out.size, out.mode = "", m.Size, m.Mode
+		out.source, out.size, out.mode, out.options = "", m.Size, m.Mode, tmpfsText(m)
+	}
+	return out
+}
+
+// tmpfsText is a tmpfs as engines take one with further options; empty for one without, which is a mount like others.
+func tmpfsText(m spec.Mount) string {
+	if m.Type != spec.MountTmpfs || len(m.Options) == 0 {
+		return ""
+	}
+	parts := slices.Clone(m.Options)
+	if m.ReadOnly {
+		parts = append(parts, "ro")
+	}
+	if m.Size != 0 {
+		parts = append(parts, "size="+strconv.FormatInt(m.Size, 10))
+	}
+	if m.Mode != 0 {
+		parts = append(parts, "mode="+strconv.FormatUint(uint64(m.Mode), 8))
+	}
+	return strings.Join(parts, ",")
+}
+
+// tmpfsConfig is the part of a request for those with further options, by target.
+func tmpfsConfig(w *spec.Workspace) map[string]string {
+	out := map[string]string{}
+	for _, m := range w.Mounts {
+		if text := tmpfsText(m); text != "" {
+			out[path.Clean(m.Target)] = text
+		}
 	}
 	return out
 }
@@ -141,6 +188,9 @@ func content(d *spec.Deployment, c spec.Content, in *Inputs) (string, error) {
 	}
 	if c.Writable {
 		parts += " writable"
+	}
+	if c.Shared != "" {
+		parts += " shared " + path.Join(c.Shared, c.Below)
 	}
 	return parts, nil
 }
@@ -248,6 +298,9 @@ func mountConfig(d *spec.Deployment, img *defaults, in *CreateInputs) (binds []s
 		source, err := mountSource(d, m)
 		if err != nil {
 			return nil, nil, err
+		}
+		if tmpfsText(m) != "" {
+			continue
 		}
 		if m.Type == spec.MountBind && (m.CreateHost || m.SELinux != "") && !long(m) {
 			binds = append(binds, bindText(m))

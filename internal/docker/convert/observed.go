@@ -39,7 +39,10 @@ func Observed(c *container.InspectResponse, in Inputs) diff.Form {
 	health(f, cfg.Healthcheck)
 	set(f, "hooks", cfg.Labels[LabelHooks])
 	observedPorts(f, cfg.ExposedPorts, h.PortBindings)
-	observedMounts(f, &whole, contentsOf(cfg.Labels))
+	observedMounts(f, &whole, byTarget(cfg.Labels[LabelContents]))
+	for target, file := range byTarget(cfg.Labels[LabelFiles]) {
+		f[FieldFile+"/"+target] = file
+	}
 	observedNetworks(f, &whole, &in)
 	set(f, "network-mode", observedMode(string(h.NetworkMode)))
 	observedLinks(f, &whole)
@@ -90,11 +93,11 @@ func observedHost(f diff.Form, c *container.InspectResponse, in *Inputs) {
 	}
 }
 
-// contentsOf reads the label that lists what was put in.
-func contentsOf(labels map[string]string) map[string]string {
+// byTarget reads a label that lists what was put in or mounted.
+func byTarget(label string) map[string]string {
 	out := map[string]string{}
-	if err := json.Unmarshal([]byte(labels[LabelContents]), &out); err != nil {
-		return nil // no contents, or a label that is not the agent's: they differ
+	if err := json.Unmarshal([]byte(label), &out); err != nil {
+		return nil // none, or a label that is not the agent's: they differ
 	}
 	return out
 }

@@ -38,6 +38,11 @@ func RecordWorkspace(d *spec.Deployment, in Inputs, c *container.InspectResponse
 	out := Record{Version: recordVersion, ID: c.ID}
 	var trimmed container.InspectResponse
 	trimmed, out.Env = trim(c, &in)
+	if c.HostConfig != nil {
+		asked := *c.HostConfig // one that does not run yet has no policy
+		asked.RestartPolicy = restartPolicy(&d.Workspace)
+		trimmed.HostConfig = &asked
+	}
 	in.Image = trimImage(in.Image)
 	for _, x := range []struct {
 		from any
@@ -50,6 +55,16 @@ func RecordWorkspace(d *spec.Deployment, in Inputs, c *container.InspectResponse
 		*x.to = b
 	}
 	return out, nil
+}
+
+// Restart is the restart policy of the container while it runs: the one it was made with, or without a record the
+// one of d.
+func (r *Record) Restart(d *spec.Deployment) container.RestartPolicy {
+	var made spec.Deployment
+	if r != nil && json.Unmarshal(r.Spec, &made) == nil {
+		d = &made
+	}
+	return restartPolicy(&d.Workspace)
 }
 
 // trim leaves out what says nothing about the settings, and the values of

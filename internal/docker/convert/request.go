@@ -12,6 +12,8 @@ type CreateInputs struct {
 	As string
 	// Labels are the agent's own: owner, replica and what is replaced.
 	Labels map[string]string
+	// Idle leaves out the restart policy: the container gets it when it is started.
+	Idle bool
 	// Values gives each secret that stands in the environment.
 	Values map[string]string
 	// Anonymous names the volume to keep at a target that has one without a name:

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/moby/moby/api/types/container"
 
@@ -51,12 +52,11 @@ func (f *Folder) Files(ctx context.Context, name string, list []spec.Content, se
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	folder := filepath.Join(f.dir, name)
-	if err := os.MkdirAll(folder, 0o700); err != nil {
-		return nil, fmt.Errorf("make the folder of configs: %w", err)
-	}
 	for _, c := range list {
-		file := f.Path(name, c, secrets)
+		file := f.whole(name, c, secrets)
+		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+			return nil, fmt.Errorf("make the folder of configs: %w", err)
+		}
 		lacks, err := f.Missing(file)
 		if lacks {
 			err = f.write(ctx, file, c)
@@ -64,13 +64,24 @@ func (f *Folder) Files(ctx context.Context, name string, list []spec.Content, se
 		if err != nil {
 			return nil, fmt.Errorf("content of %s: %w", c.Target, err)
 		}
-		out[c.Target] = file
+		out[c.Target] = f.Path(name, c, secrets)
 	}
 	return out, nil
 }
 
 // Path is the file of one content of a workspace, whether or not it is there.
 func (f *Folder) Path(name string, c spec.Content, secrets map[string]string) string {
+	return filepath.Join(f.whole(name, c, secrets), c.Below)
+}
+
+// sharedFolder has the copies that several workspaces see; no workspace can have the name.
+const sharedFolder = ".shared"
+
+// whole is what is made for a content, of which it mounts a part.
+func (f *Folder) whole(name string, c spec.Content, secrets map[string]string) string {
+	if c.Shared != "" {
+		name = sharedFolder
+	}
 	return filepath.Join(f.dir, name, nameOf(c, secrets))
 }
 
@@ -93,13 +104,20 @@ func nameOf(c spec.Content, secrets map[string]string) string {
 	if c.Tree {
 		from += " tree"
 	}
-	if c.Writable {
+	switch {
+	case c.Shared != "":
+		from += " copy of " + c.Shared
+	case c.Writable:
 		from += " copy for " + c.Target
 	}
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s %d:%d %o", from, c.UID, c.GID, modeOf(c)))
-	if c.Writable {
-		target := strings.ReplaceAll(c.Target, "/", "-")
-		return "copy" + target[:min(len(target), 100)] + "-" + hex.EncodeToString(sum[:6])
+	if c.Writable || c.Shared != "" {
+		of := c.Target
+		if c.Shared != "" {
+			of = "/" + c.Shared
+		}
+		of = strings.ReplaceAll(of, "/", "-")
+		return "copy" + of[:min(len(of), 100)] + "-" + hex.EncodeToString(sum[:6])
 	}
 	return hex.EncodeToString(sum[:])
 }
@@ -125,7 +143,7 @@ func (f *Folder) write(ctx context.Context, file string, c spec.Content) (err er
 	} else {
 		err = f.file(ctx, made, c, own)
 	}
-	if err == nil && c.Writable {
+	if err == nil && (c.Writable || c.Shared != "") {
 		err = writeSeed(made, seedOf(file))
 	}
 	if err != nil {
@@ -232,7 +250,7 @@ func (f *Folder) Changed(name string, list []spec.Content) ([]string, error) {
 		if !c.Writable {
 			continue
 		}
-		file := f.Path(name, c, nil)
+		file := f.whole(name, c, nil)
 		if lacks, err := f.Missing(file); lacks || err != nil {
 			continue // made with the next container, or told where it is mounted
 		}
@@ -246,6 +264,37 @@ func (f *Folder) Changed(name string, list []spec.Content) ([]string, error) {
 	}
 	slices.Sort(out)
 	return out, nil
+}
+
+// PruneShared removes shared copies of before an instant that no container mounts and that are as they were made.
+// Mounted are the sources of all mounts on the engine.
+func (f *Folder) PruneShared(mounted []string, before time.Time) error {
+	if f.dir == "" {
+		return nil
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	folder := filepath.Join(f.dir, sharedFolder)
+	entries, err := os.ReadDir(folder)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	errs := []error{err}
+	for _, e := range entries {
+		file := filepath.Join(folder, e.Name())
+		if !isCopy(e.Name()) || slices.ContainsFunc(mounted, func(m string) bool { return m == file || strings.HasPrefix(m, file+"/") }) {
+			continue
+		}
+		made, err := os.Stat(seedOf(file))
+		if err != nil || made.ModTime().After(before) {
+			continue
+		}
+		if written, err := changed(file); written || err != nil {
+			continue // kept, as what containers wrote is
+		}
+		errs = append(errs, removeAll(file), removeAll(seedOf(file)))
+	}
+	return errors.Join(errs...)
 }
 
 // Prune removes a workspace's files that the container does not mount; all of

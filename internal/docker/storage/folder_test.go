@@ -1,6 +1,7 @@
 package storage_test
 
 import (
+	"archive/tar"
 	"bytes"
 	"context"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/api/types/mount"
@@ -115,5 +117,47 @@ func TestNothingHalfIsLeft(t *testing.T) {
 	}
 	if _, err := none.Prune("web", nil); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestSharedCopies: all that name one copy see it, whole or a part of it; it goes once nothing mounts it and nobody wrote in it.
+func TestSharedCopies(t *testing.T) {
+	dir := t.TempDir()
+	var archive bytes.Buffer
+	w := tar.NewWriter(&archive)
+	testkit.Must(t, w.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: "sub/", Mode: 0o755}))
+	testkit.Must(t, w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: "sub/f", Mode: 0o644, Size: 3}))
+	testkit.Value(w.Write([]byte("one")))(t)
+	testkit.Must(t, w.Close())
+	d := digest.Of(archive.Bytes())
+	f := storage.NewFolder(dir, shelf{d: archive.String()}, nil)
+	content := func(target, below string, writable bool) spec.Content {
+		return spec.Content{Target: target, Blob: &spec.Blob{Digest: d, Size: int64(archive.Len())}, Tree: true, UID: os.Getuid(), GID: os.Getgid(), Writable: writable, Shared: "site", Below: below}
+	}
+	files := func(workspace string, c spec.Content) string {
+		t.Helper()
+		return testkit.Value(f.Files(t.Context(), workspace, []spec.Content{c}, nil))(t)[c.Target]
+	}
+	writer, reader := files("writer", content("/out", "", true)), files("reader", content("/in", "sub", false))
+	if reader != filepath.Join(writer, "sub") {
+		t.Fatalf("the writer has %s, the reader %s", writer, reader)
+	}
+	testkit.Must(t, f.PruneShared([]string{reader}, time.Now().Add(time.Hour)))
+	if len(list(t, filepath.Join(dir, ".shared"))) == 0 {
+		t.Fatal("a copy that is mounted is gone")
+	}
+	testkit.Must(t, f.PruneShared(nil, time.Now().Add(-time.Hour)))
+	if len(list(t, filepath.Join(dir, ".shared"))) == 0 {
+		t.Fatal("a young copy is gone")
+	}
+	testkit.Must(t, os.WriteFile(filepath.Join(writer, "new"), []byte("x"), 0o644))
+	testkit.Must(t, f.PruneShared(nil, time.Now().Add(time.Hour)))
+	if _, err := os.Stat(filepath.Join(writer, "new")); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Must(t, os.Remove(filepath.Join(writer, "new")))
+	testkit.Must(t, f.PruneShared(nil, time.Now().Add(time.Hour)))
+	if left := list(t, filepath.Join(dir, ".shared")); len(left) != 0 {
+		t.Errorf("left: %v", left)
 	}
 }

@@ -24,57 +24,85 @@ func (l *load) bundlePath(at []string, s *types.ServiceConfig, v *types.ServiceV
 	if b := v.Bind; b != nil && b.SELinux+b.Propagation+b.Recursive != "" {
 		l.warnf(at, "options of the bind of %q are without effect: files of a bundle are mounted as they are, and storage is a volume", name)
 	}
-	info, err := l.root.Stat(name)
+	one, shared := l.copies[name]
+	if !shared {
+		one = copyOf{name, s.User}
+	}
+	said := l.said(name)
+	info, err := l.root.Stat(one.top)
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	case said == Storage, said == "" && errors.Is(err, fs.ErrNotExist):
+		l.notePath(at, s, v, name, Storage)
 		return nil, l.storage(at, s, v, name, m)
+	case errors.Is(err, fs.ErrNotExist):
+		l.addf(at, "the bundle folder has no %q, and paths of bundle.yaml has it as files: expected it there", name)
+		return nil, false
 	case err != nil:
 		l.addf(at, "%q cannot be read: %v: expected a file or folder of the bundle folder", name, disk.Cause(err))
 		return nil, false
 	}
 	c := &spec.Content{Target: v.Target, Writable: !v.ReadOnly}
-	if c.Writable {
-		c.UID, c.GID = owner(s.User)
+	if shared {
+		c.Shared, c.Below = one.top, one.below(name)
+	}
+	if c.Writable || shared {
+		c.UID, c.GID = owner(one.user)
 	}
 	switch {
 	case info.IsDir():
 		c.Tree = true
-		data, err := packTree(l.root, name)
+		data, err := packTree(l.root, one.top)
 		if err != nil {
 			l.addf(at, "%v: expected a folder that a release can carry, or an absolute path of the host", err)
 			return nil, false
 		}
 		c.Blob = l.blob(data)
 	case info.Mode().IsRegular():
-		data, err := l.root.ReadFile(name, MaxContent)
+		data, err := l.root.ReadFile(one.top, MaxContent)
 		if err != nil {
 			l.addf(at, "%v: expected a file that a release can carry, or an absolute path of the host", err)
 			return nil, false
 		}
-		c.Blob, c.Mode = l.blob(data), l.modeOf(name, c.Writable)
+		c.Blob, c.Mode = l.blob(data), l.modeOf(one.top, c.Writable || shared)
 	default:
 		l.addf(at, "%q is neither a file nor a folder: expected one of them, or an absolute path of the host", name)
 		return nil, false
 	}
-	l.noteCopies(at, s, c, name)
+	l.notePath(at, s, v, name, Files)
+	if !shared {
+		l.noteCopies(at, s, c, name)
+	}
 	return c, true
 }
 
-// noteCopies warns of what differs from a folder of the host: each service has a copy
-// of its own, made for each version of the files.
+// said is what the options have a path as; empty where they do not list it.
+func (l *load) said(name string) PathKind {
+	for p, kind := range l.o.Paths {
+		if path.Clean(p) == name {
+			l.listed[p] = true
+			return kind
+		}
+	}
+	return ""
+}
+
+func (l *load) notePath(at []string, s *types.ServiceConfig, v *types.ServiceVolumeConfig, name string, kind PathKind) {
+	for _, w := range l.replicas(s) {
+		l.paths = append(l.paths, Path{w, path.Clean(v.Target), name, kind, l.said(name) != "", l.place(at)})
+	}
+}
+
+// noteCopies warns of what differs from a folder of the host: the copy is made for each
+// version of the files.
 func (l *load) noteCopies(at []string, s *types.ServiceConfig, c *spec.Content, name string) {
 	if !c.Writable {
 		return
 	}
-	switch first, shared := l.copied[name]; {
-	case first == s.Name:
-		return
-	case shared:
-		l.warnf(at, "services %q and %q both may write %q, and each has a copy of its own: expected a volume for what they share, or :ro", first, s.Name, name)
+	if l.copied[name] {
 		return
 	}
-	l.copied[name] = s.Name
-	l.warnf(at, "%q is files of the bundle that the container may write: each host and service has a copy, made anew when the files of the bundle change, and what was written is kept beside it: expected :ro, or a volume for data", name)
+	l.copied[name] = true
+	l.warnf(at, "%q is files of the bundle that the container may write: each host has a copy, made anew when the files of the bundle change, and what was written is kept beside it: expected :ro, or a volume for data", name)
 }
 
 // storage makes a volume for a path that the bundle folder has not, as compose makes
@@ -102,11 +130,14 @@ func (l *load) storage(at []string, s *types.ServiceConfig, v *types.ServiceVolu
 	if _, again := l.folders[title]; !again {
 		l.folders[title] = name
 		l.set.Volumes = append(l.set.Volumes, spec.Volume{Name: title})
-		has := "the bundle folder has no"
-		if l.root.Hides(name) {
-			has = "git tracks no file in"
+		has := "the bundle folder has no %q, so it"
+		switch {
+		case l.said(name) == Storage:
+			has = "%q"
+		case l.root.Hides(name):
+			has = "git tracks no file in %q, so it"
 		}
-		l.warnf(at, "%s %q, so it is storage of the host: the volume %q, which stays when containers are replaced", has, name, title)
+		l.warnf(at, has+" is storage of the host: the volume %q, which stays when containers are replaced", name, title)
 	}
 	m.Type, m.Source = spec.MountVolume, title
 	return true

@@ -24,10 +24,15 @@ func (l *load) convert() {
 	l.loads()
 	l.networks()
 	l.volumes()
-	names := slices.Sorted(maps.Keys(l.project.Services))
-	for _, name := range names {
+	l.shares()
+	for _, name := range slices.Sorted(maps.Keys(l.project.Services)) {
 		s := l.project.Services[name]
 		l.service(&s)
+	}
+	for _, p := range slices.Sorted(maps.Keys(l.o.Paths)) {
+		if !l.listed[p] {
+			l.note("", 0, 0, "paths of bundle.yaml lists %q, which no service mounts: expected a relative path of one", p)
+		}
 	}
 	l.completed()
 	l.topRoutes()

@@ -137,8 +137,10 @@ func (l *load) pin(at []string, ref string) string {
 func (l *load) build(s *types.ServiceConfig) string {
 	at := []string{"services", s.Name, "build"}
 	b := s.Build
-	if p := s.PullPolicy; p != "" && p != types.PullPolicyBuild && p != types.PullPolicyMissing && p != types.PullPolicyIfNotPresent {
-		l.addf([]string{"services", s.Name, "pull_policy"}, "pull_policy is %q and the image is built: expected build or missing, or no build", p)
+	switch p := s.PullPolicy; p {
+	case "", types.PullPolicyBuild, types.PullPolicyMissing, types.PullPolicyIfNotPresent, types.PullPolicyNever:
+	default:
+		l.warnf([]string{"services", s.Name, "pull_policy"}, "pull_policy %s is without effect: the image is built, when its context changes: expected build, or no build", p)
 	}
 	out := &spec.Build{
 		Inline: b.DockerfileInline, Target: b.Target, Labels: plainMap(b.Labels), Network: b.Network,

@@ -24,6 +24,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/steadyfleet/steady/internal/core/digest"
+	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/spec"
 	"github.com/steadyfleet/steady/internal/disk"
 	"github.com/steadyfleet/steady/internal/strictyaml"
@@ -59,6 +60,11 @@ type Options struct {
 	Environ map[string]string
 	// Profiles are those that are active.
 	Profiles []string
+	// Paths are what relative paths of services are, where that does not follow from what the
+	// folder has.
+	Paths map[string]PathKind
+	// Logging is that of services which declare none; nil is the engine's.
+	Logging *spec.Logging
 	// Pin gives the reference of an image that is pulled with its digest, or says
 	// what is wrong without one; it has no place in a file. Nil keeps references.
 	Pin func(ref string) (pinned string, p *Problem)
@@ -72,6 +78,28 @@ type Loaded struct {
 	Files []string
 	// Attributes are those of the specification that the files use, sorted.
 	Attributes []string
+	// Times are where services declare how long they may take, by the name of the workspace.
+	Times map[string]fleet.Times
+	// Paths are those of the folder that services mount.
+	Paths []Path
+}
+
+// PathKind is what a relative path is that services mount.
+type PathKind string
+
+// The kinds: a volume of the host, or content of the bundle.
+const (
+	Storage PathKind = "storage"
+	Files   PathKind = "files"
+)
+
+// Path is one mount of a path of the folder.
+type Path struct {
+	Workspace, Target string
+	Name              string // of the path
+	Kind              PathKind
+	Said              bool    // by Options.Paths
+	At                Problem // where it stands, without a message
 }
 
 // Load is LoadFrom for a folder that git has no part in.
@@ -117,17 +145,21 @@ type load struct {
 	images  images
 	steady  topSteady
 
-	copied  map[string]string // paths of the folder that services may write, by the first of them
+	copied  map[string]bool   // paths of the folder that one service may write
+	copies  map[string]copyOf // paths of the folder that several see, see shares
 	folders map[string]string // paths that the folder has not, by the volume for them
 	unset   map[string]bool   // variables without a value
+	listed  map[string]bool   // of Options.Paths, those that a service mounts
 	names   renamed
+	times   map[string]fleet.Times
+	paths   []Path
 }
 
 func newLoad(root *disk.Folder, files []string, o Options) *load {
 	return &load{
 		root: root, files: files, o: o,
 		sources: map[string]*source{}, blobs: map[digest.Digest][]byte{},
-		copied: map[string]string{}, folders: map[string]string{}, unset: map[string]bool{},
+		times: map[string]fleet.Times{}, copied: map[string]bool{}, copies: map[string]copyOf{}, folders: map[string]string{}, unset: map[string]bool{}, listed: map[string]bool{},
 	}
 }
 
@@ -151,7 +183,7 @@ func (l *load) run() *Loaded {
 			return nil
 		}
 	}
-	out := &Loaded{Set: l.set, Blobs: l.blobs, Attributes: l.attributesUsed()}
+	out := &Loaded{Set: l.set, Blobs: l.blobs, Attributes: l.attributesUsed(), Times: l.times, Paths: l.paths}
 	for _, s := range l.order {
 		out.Files = append(out.Files, s.name)
 	}

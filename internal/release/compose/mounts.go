@@ -94,7 +94,7 @@ func (l *load) tmpfs(s *types.ServiceConfig) []spec.Mount {
 		for option := range strings.SplitSeq(options, ",") {
 			key, value, _ := strings.Cut(option, "=")
 			switch key {
-			case "", "rw", "nosuid", "nodev", "noexec": // rw and the rest are so anyway
+			case "", "rw", "nosuid", "nodev", "noexec", "defaults": // rw and the rest are so anyway
 			case "ro":
 				m.ReadOnly = true
 			case "size":
@@ -110,9 +110,14 @@ func (l *load) tmpfs(s *types.ServiceConfig) []spec.Mount {
 				}
 				m.Mode = uint32(n)
 			default:
-				l.addf(at, "tmpfs option %q is not supported: expected size, mode or ro", key)
+				if !spec.TmpfsOption(option) {
+					l.addf(at, "tmpfs option %q is not supported: expected size, mode, ro, exec, suid, dev, uid, gid, nr_inodes or another that engines take", option)
+				}
+				m.Options = append(m.Options, option)
 			}
 		}
+		slices.Sort(m.Options)
+		m.Options = slices.Compact(m.Options)
 		out = append(out, m)
 	}
 	return out
@@ -148,9 +153,7 @@ func (l *load) volumesFrom(s *types.ServiceConfig, seen map[string]bool) (mounts
 			mounts = append(mounts, m)
 		}
 		for _, c := range append(files, moreFiles...) {
-			if c.Writable = c.Writable && mode != "ro"; c.Writable {
-				l.warnf(at, "%q of service %q is a copy of files of the bundle, and this service has one of its own: expected a volume for what they share", c.Target, name)
-			}
+			c.Writable = c.Writable && mode != "ro"
 			contents = append(contents, c)
 		}
 		delete(seen, name)

@@ -25,7 +25,13 @@ func (l *load) note(file string, line, column int, format string, args ...any) {
 }
 
 func (l *load) report(at []string, warning bool, words string) {
-	p := Problem{Message: words, IsWarning: warning}
+	p := l.place(at)
+	p.Message, p.IsWarning = words, warning
+	l.problems = append(l.problems, p)
+}
+
+// place is where the path of the merged model is declared.
+func (l *load) place(at []string) (p Problem) {
 	if len(at) > 1 && len(l.names) > 0 {
 		at = slices.Clone(at)
 		at[1] = l.names.back(at[0], at[1])
@@ -43,7 +49,13 @@ func (l *load) report(at []string, warning bool, words string) {
 	if p.File == "" && len(l.files) > 0 {
 		p.File = l.files[0]
 	}
-	l.problems = append(l.problems, p)
+	return p
+}
+
+// where is the place of a path as text.
+func (l *load) where(at ...string) string {
+	p := l.place(at)
+	return fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Column)
 }
 
 type spot struct {

@@ -10,6 +10,8 @@ import (
 	"github.com/compose-spec/compose-go/v2/types"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/core/replace"
 	"github.com/steadyfleet/steady/internal/core/spec"
 )
 
@@ -33,13 +35,15 @@ func (l *load) service(s *types.ServiceConfig) {
 	if len(names) == 0 && !l.fatal() {
 		l.warnf([]string{"services", s.Name}, "service %q has no replicas and is left out: expected some, or x-steady: {state: stopped} to keep it", s.Name)
 	}
-	for _, name := range names {
+	for i, name := range names {
 		one, err := copied(&w)
 		if err != nil {
 			l.addf([]string{"services", s.Name}, "the service does not encode: %v: expected plain values", err)
 			return
 		}
 		one.Name = name
+		l.composeLabels(&one, s, i+1)
+		l.times[name] = fleet.Times{Stop: l.where("services", s.Name, "stop_grace_period"), Start: l.where("services", s.Name, "healthcheck")}
 		for i := range one.Networks {
 			if name != s.Name {
 				one.Networks[i].Aliases = append(one.Networks[i].Aliases, s.Name)
@@ -48,6 +52,18 @@ func (l *load) service(s *types.ServiceConfig) {
 		l.set.Workspaces = append(l.set.Workspaces, one)
 	}
 	l.routesOf(s, names, &x)
+}
+
+// composeLabels sets the labels of docker compose, by which schedulers, proxies and log
+// shippers find the containers of a project and a service.
+func (l *load) composeLabels(w *spec.Workspace, s *types.ServiceConfig, number int) {
+	if w.Labels == nil {
+		w.Labels = map[string]string{}
+	}
+	w.Labels["com.docker.compose.project"] = l.env[projectVariable]
+	w.Labels["com.docker.compose.service"] = l.names.back("services", s.Name)
+	w.Labels["com.docker.compose.container-number"] = strconv.Itoa(number)
+	w.Labels["com.docker.compose.oneoff"] = "False"
 }
 
 // copied shares nothing with w, so that one replica can change without another.
@@ -87,7 +103,7 @@ func (l *load) process(w *spec.Workspace, s *types.ServiceConfig) {
 	if h := s.HealthCheck; h != nil {
 		w.Health = l.health(at("healthcheck"), h)
 	}
-	if s.Logging != nil {
+	if w.Logging = l.o.Logging; s.Logging != nil {
 		w.Logging = &spec.Logging{Driver: s.Logging.Driver, Options: plainMap(s.Logging.Options)}
 	}
 	w.Runtime, w.Platform = s.Runtime, s.Platform
@@ -161,6 +177,9 @@ func (l *load) dependencies(w *spec.Workspace, s *types.ServiceConfig) {
 		}
 		if _, active := l.project.Services[name]; !active && !d.Required {
 			continue // its profile is not active
+		}
+		if other := l.project.Services[name]; c == spec.Healthy && other.HealthCheck == nil {
+			l.warnf([]string{"services", s.Name, "depends_on", name}, "waits for %q to be healthy, and the file has no healthcheck of it: where its image has none either, it counts once it has run for %s, which compose refuses: expected a healthcheck, or service_started", name, replace.DefaultMonitor)
 		}
 		names := l.replicasOf(name)
 		if len(names) == 0 && d.Required {

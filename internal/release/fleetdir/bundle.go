@@ -13,6 +13,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/core/spec"
 	"github.com/steadyfleet/steady/internal/disk"
 	"github.com/steadyfleet/steady/internal/release/compose"
 	"github.com/steadyfleet/steady/internal/strictyaml"
@@ -42,6 +43,8 @@ type bundleDecl struct {
 	// files may use; no other is read.
 	ComposeEnv []string `json:"composeEnv"`
 	Profiles   []string `json:"profiles"`
+	// Paths are what relative paths of services are, by path: storage or files.
+	Paths map[string]compose.PathKind `json:"paths"`
 	// GPURuntime is "configure" where the host's toolkit may set up the engine for GPUs.
 	GPURuntime string `json:"gpuRuntime"`
 }
@@ -71,14 +74,17 @@ type bundleLoader struct {
 	doc      *strictyaml.Doc
 	pins     *pins
 	problems []strictyaml.Problem
+	times    map[string]fleet.Times // of the bundle's services
+	paths    []compose.Path
+	logging  *spec.Logging
 }
 
 func (l *bundleLoader) addf(at []string, format string, args ...any) {
 	l.problems = append(l.problems, l.doc.At(at, fmt.Sprintf(format, args...)))
 }
 
-// loadBundle reads one bundle folder; at is its path for problems.
-func loadBundle(root *disk.Folder, name, at string, p *pins) (Bundle, []strictyaml.Problem) {
+// loadBundle reads one bundle folder; at is its path for problems, and logging that of services which declare none.
+func loadBundle(root *disk.Folder, name, at string, p *pins, logging *spec.Logging) (Bundle, []strictyaml.Problem) {
 	file := path.Join(at, BundleFile)
 	data, err := root.ReadFile(BundleFile, strictyaml.MaxBytes)
 	if err != nil {
@@ -88,7 +94,7 @@ func loadBundle(root *disk.Folder, name, at string, p *pins) (Bundle, []strictya
 	if doc == nil {
 		return Bundle{}, problems
 	}
-	l := &bundleLoader{root: root, doc: doc, pins: p}
+	l := &bundleLoader{root: root, doc: doc, pins: p, logging: logging}
 	var decl bundleDecl
 	ok, found := decodeChecked(doc, bundleSchema(), problems, &decl)
 	l.problems = append(problems, found...)
@@ -107,6 +113,7 @@ func loadBundle(root *disk.Folder, name, at string, p *pins) (Bundle, []strictya
 	l.uniquePaths(decl.Files)
 	l.system(&b, decl.System, blobs)
 	l.containers(&b, &decl, at, blobs)
+	noteFiles(&b)
 	if strictyaml.Fatal(l.problems) {
 		return Bundle{}, l.problems
 	}
@@ -114,6 +121,7 @@ func loadBundle(root *disk.Folder, name, at string, p *pins) (Bundle, []strictya
 	if err != nil {
 		l.addf(nil, "the bundle does not encode: %v: expected fewer or smaller parts", err)
 	}
+	sealed.Times, sealed.Paths = l.times, l.paths
 	sealed.NoResources = decl.Resources != nil && !*decl.Resources
 	return sealed, l.problems
 }
@@ -122,7 +130,7 @@ func loadBundle(root *disk.Folder, name, at string, p *pins) (Bundle, []strictya
 // problems.
 func (l *bundleLoader) containers(b *fleet.Bundle, decl *bundleDecl, at string, blobs map[digest.Digest][]byte) {
 	if len(decl.Compose) == 0 {
-		for _, key := range []string{"compose", "composeEnv", "profiles", "gpuRuntime"} {
+		for _, key := range []string{"compose", "composeEnv", "profiles", "paths", "gpuRuntime"} {
 			if l.doc.Has(key) {
 				l.addf([]string{key}, "%s without a Compose file: expected compose with the name of one", key)
 			}
@@ -137,7 +145,7 @@ func (l *bundleLoader) containers(b *fleet.Bundle, decl *bundleDecl, at string, 
 		}
 		env[name] = value
 	}
-	loaded, problems := compose.LoadFrom(l.root, decl.Compose, compose.Options{Name: b.Name, Environ: env, Profiles: decl.Profiles, Pin: l.pins.pin})
+	loaded, problems := compose.LoadFrom(l.root, decl.Compose, compose.Options{Name: b.Name, Environ: env, Profiles: decl.Profiles, Paths: decl.Paths, Logging: l.logging, Pin: l.pins.pin})
 	for _, p := range problems {
 		p.File = path.Join(at, p.File)
 		l.problems = append(l.problems, p)
@@ -152,6 +160,31 @@ func (l *bundleLoader) containers(b *fleet.Bundle, decl *bundleDecl, at string, 
 	b.Containers = &loaded.Set
 	b.Containers.ConfigureGPUs = decl.GPURuntime != ""
 	maps.Copy(blobs, loaded.Blobs)
+	for i := range loaded.Paths {
+		loaded.Paths[i].At.File = path.Join(at, loaded.Paths[i].At.File)
+	}
+	l.paths = loaded.Paths
+	l.times = map[string]fleet.Times{}
+	for service, t := range loaded.Times {
+		l.times[service] = fleet.Times{Stop: path.Join(at, t.Stop), Start: path.Join(at, t.Start)}
+	}
+}
+
+// noteFiles tells services which of the bundle's files they mount by a path of the host.
+func noteFiles(b *fleet.Bundle) {
+	if b.Containers == nil {
+		return
+	}
+	for i := range b.Containers.Workspaces {
+		mounts := b.Containers.Workspaces[i].Mounts
+		for j := range mounts {
+			for _, f := range b.Files {
+				if mounts[j].Type == spec.MountBind && path.Clean(mounts[j].Source) == "/"+f.Path {
+					mounts[j].File = f.Blob
+				}
+			}
+		}
+	}
 }
 
 func (l *bundleLoader) file(i int, d *fileDecl) (fleet.File, []byte, bool) {

@@ -19,6 +19,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/disk"
+	"github.com/steadyfleet/steady/internal/release/compose"
 	"github.com/steadyfleet/steady/internal/strictyaml"
 )
 
@@ -48,7 +49,11 @@ type Bundle struct {
 	Probes fleet.ProbeSet
 	// NoResources says that what the bundle runs is not probed.
 	NoResources bool
-	Blobs       map[digest.Digest][]byte
+	// Times are where its files declare how long services may take.
+	Times map[string]fleet.Times
+	// Paths are those of its folder that services mount.
+	Paths []compose.Path
+	Blobs map[digest.Digest][]byte
 }
 
 // Load reads and checks the fleet folder dir. It gives one problem per finding,
@@ -178,7 +183,7 @@ func (s *Source) loadBundles(root *disk.Folder, p *pins) []strictyaml.Problem {
 				fmt.Sprintf("bundle folder %q cannot be opened: %v: expected a folder with %s below that of the fleet file", path, disk.Cause(err), BundleFile)))
 			continue
 		}
-		b, found := loadBundle(folder, name, path, p)
+		b, found := loadBundle(folder, name, path, p, s.Declaration.Logging)
 		found = append(found, s.leftOut(name, path, folder.Untracked())...)
 		folder.Close()
 		problems = append(problems, found...)
