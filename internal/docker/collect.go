@@ -88,8 +88,9 @@ func (h *Host) isCapturing(name string) bool {
 }
 
 // collect removes images that nothing refers to: no container, and no image that
-// is declared, now or by a generation that may run next or come back; and the
-// output of images that are declared no longer.
+// is declared, now or by a generation that may run next or come back; the
+// output of images that are declared no longer; and shared copies of files that no
+// container mounts.
 func (h *Host) collect(ctx context.Context, grace time.Duration) error {
 	keep, names, err := h.referenced(ctx)
 	if err != nil {
@@ -103,7 +104,7 @@ func (h *Host) collect(ctx context.Context, grace time.Duration) error {
 	if dockerapi.Unavailable(err) {
 		return outputs
 	}
-	return errors.Join(outputs, err)
+	return errors.Join(outputs, err, h.workspaces.PruneShared(ctx))
 }
 
 // referenced is every reference that is declared or pinned, and the names of the images.

@@ -125,7 +125,7 @@ func New(l *reconcile.Controller, o Options) (*Host, error) {
 	})
 	h.workspaces = workspace.New(workspace.Options{
 		Engine: o.Engine, Owner: o.Owner, Ledger: o.Ledger, Content: o.Content, Secrets: h.secrets,
-		Starts: h.starts, Upstreams: h.upstreams(), Declared: h.declared(spec.KindWorkspace), Dir: filepath.Join(o.Dir, "mounts"), Halted: h.disabled.Load, Snapshotting: h.isCapturing, GPUs: h.missingGPUs,
+		Starts: h.starts, Upstreams: h.upstreams(), Declared: h.declared(spec.KindWorkspace), Dir: filepath.Join(o.Dir, "mounts"), HostRoot: o.HostRoot, Halted: h.disabled.Load, Snapshotting: h.isCapturing, GPUs: h.missingGPUs,
 		Replacing: func(title string) bool { return h.networks.Replacing(title) }, Digest: secret.Keyed(o.Key), Log: o.Log, Now: o.Now,
 	})
 	bin, err := storage.OpenBin(filepath.Join(o.Dir, "bin.json"), o.BinChanged)

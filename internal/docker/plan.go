@@ -170,8 +170,7 @@ func (h *Host) previewWorkspace(ctx context.Context, name string, raw json.RawMe
 	if err != nil {
 		return Preview{}, err
 	}
-	p := effect(replace.Decide(replace.Want{Title: w.EngineName(h.Title), Run: w.State, ReportOnly: w.ReportOnly,
-		StartFirst: o.StartFirst, Monitor: w.Update.Monitor, HealthWait: w.Update.HealthWait}, o.Seen, clock.FromTime(h.o.Now())))
+	p := effect(replace.Decide(h.workspaces.Want(&r, &o), o.Seen, clock.FromTime(h.o.Now())))
 	for _, c := range o.Seen.Containers {
 		if c.Role == replace.Main {
 			p.Fields = c.Differences

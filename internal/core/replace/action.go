@@ -14,6 +14,7 @@ type Action interface {
 type Handler interface {
 	Create(Create) error
 	Start(Start) error
+	Note(Note) error
 	RunHooks(RunHooks) error
 	Stop(Stop) error
 	Unpause(Unpause) error
@@ -45,12 +46,17 @@ type (
 		ID      string `json:"id"`
 		Restart string `json:"restart,omitempty"`
 	}
+	// Note notes that what is desired ran to its end, in this container.
+	Note struct {
+		ID string `json:"id"`
+	}
 	// RunHooks runs the commands that follow the start of a container.
 	RunHooks struct {
 		ID string `json:"id"`
 	}
-	// Stop stops containers and keeps them. Replaced says that another one has
-	// taken their place already, Ordered that the whole host is to stand still.
+	// Stop stops containers, takes the restart policy away so that no start of the engine
+	// brings them back, and keeps them. Replaced says that another one has taken their
+	// place already, Ordered that they are declared not to run.
 	Stop struct {
 		IDs      []string `json:"ids"`
 		Replaced bool     `json:"replaced,omitempty"`
@@ -103,8 +109,8 @@ type (
 		IDs   []string `json:"ids"`
 		Cause string   `json:"cause,omitempty"`
 	}
-	// Remove removes every container of the workspace and their anonymous
-	// volumes.
+	// Remove removes every container of the workspace, their anonymous volumes,
+	// and what is noted of it.
 	Remove struct {
 		IDs []string `json:"ids"`
 	}
@@ -113,6 +119,7 @@ type (
 // ActionName names the actions.
 func (Create) ActionName() string    { return "create" }
 func (Start) ActionName() string     { return "start" }
+func (Note) ActionName() string      { return "note" }
 func (RunHooks) ActionName() string  { return "post_start" }
 func (Stop) ActionName() string      { return "stop" }
 func (Unpause) ActionName() string   { return "unpause" }
@@ -128,6 +135,7 @@ func (Remove) ActionName() string    { return "remove" }
 // Carry implements Action.
 func (a Create) Carry(h Handler) error    { return h.Create(a) }
 func (a Start) Carry(h Handler) error     { return h.Start(a) }
+func (a Note) Carry(h Handler) error      { return h.Note(a) }
 func (a RunHooks) Carry(h Handler) error  { return h.RunHooks(a) }
 func (a Stop) Carry(h Handler) error      { return h.Stop(a) }
 func (a Unpause) Carry(h Handler) error   { return h.Unpause(a) }
@@ -162,5 +170,5 @@ func (a Stop) Disrupts() bool { return !a.Replaced && !a.Ordered }
 // Disrupts reports whether it stops a container that still has its place.
 func (a Swap) Disrupts() bool { return a.Live }
 
-// Disrupts is true: nothing is left.
-func (a Remove) Disrupts() bool { return true }
+// Disrupts reports whether it takes a container: nothing is left.
+func (a Remove) Disrupts() bool { return len(a.IDs) > 0 }

@@ -113,7 +113,7 @@ func (s *step) retire() engine.Decision {
 		}
 	}
 	switch {
-	case len(rest) > 0:
+	case len(rest) > 0, s.seen.Done && len(s.seen.Containers) == 0:
 		return do(Remove{IDs: ids(rest)}, CodeNotDeclared, "")
 	case len(s.seen.Containers) > 0:
 		return s.wait(removalPause, CodeRemoving, "")
@@ -122,8 +122,8 @@ func (s *step) retire() engine.Decision {
 }
 
 func (s *step) suspend() engine.Decision {
-	if live := s.live(); len(live) > 0 {
-		return do(Stop{IDs: live}, CodeNotDeclared, "kept stopped: it may come back")
+	if up := s.reviving(); len(up) > 0 {
+		return do(Stop{IDs: up, Ordered: true}, CodeNotDeclared, "kept stopped: it may come back")
 	}
 	return engine.IsConverged(engine.NewReason(spec.CodeStopped, ""))
 }
@@ -132,8 +132,8 @@ func (s *step) suspend() engine.Decision {
 // declared for that: it waits until the host is enabled.
 func (s *step) halt() engine.Decision {
 	const message = "this host is disabled"
-	if live := s.live(); len(live) > 0 {
-		return do(Stop{IDs: live, Ordered: true}, spec.CodeStopped, message)
+	if up := s.reviving(); len(up) > 0 {
+		return do(Stop{IDs: up, Ordered: true}, spec.CodeStopped, message)
 	}
 	why := engine.NewReason(spec.CodeStopped, message)
 	if s.w.HasConverged {
@@ -142,10 +142,15 @@ func (s *step) halt() engine.Decision {
 	return engine.Wait(why)
 }
 
-func (s *step) live() []string {
+func (s *step) live() []string { return s.all((*Container).live) }
+
+// reviving are the containers that run, or that the engine starts by itself.
+func (s *step) reviving() []string { return s.all((*Container).reviving) }
+
+func (s *step) all(is func(*Container) bool) []string {
 	var out []string
 	for i := range s.seen.Containers {
-		if c := &s.seen.Containers[i]; c.live() {
+		if c := &s.seen.Containers[i]; is(c) {
 			out = append(out, c.ID)
 		}
 	}
@@ -188,6 +193,9 @@ func (s *step) absent() engine.Decision {
 	message := ""
 	if s.w.HasConverged {
 		message = removedOutside
+	}
+	if s.seen.Done && s.w.ends() {
+		return engine.IsConverged(engine.NewReason(spec.CodeCompleted, "ended with exit code 0; its container was removed since"))
 	}
 	for i := range s.seen.Containers {
 		if s.seen.Containers[i].Role == Main { // being removed
@@ -241,11 +249,12 @@ func (s *step) trial() engine.Decision {
 	m := s.main
 	v := judge(&s.w, m, true)
 	cure, _ := s.w.stale(m)
-	back := Restore{Bad: m.ID, Old: s.olds[0].ID, Run: s.w.runs()}
+	// What did not run before is not started by going back to it: it may be what failed.
+	back := Restore{Bad: m.ID, Old: s.olds[0].ID, Run: s.w.runs() && !m.ReplacesIdle}
 	if !s.w.StartFirst {
 		var live []string
 		for _, o := range s.olds {
-			if o.live() {
+			if o.reviving() {
 				live = append(live, o.ID)
 			}
 		}
@@ -289,7 +298,7 @@ func (s *step) beside() engine.Decision {
 		return do(discard(""), CodeLeftover, "no longer wanted: "+diff.Summary(again))
 	case n.startFailed() || n.Begun && !n.live() || n.State == Dead:
 		cause := judge(&s.w, n, true).cause
-		if s.w.runs() && !n.live() && m.State == Exited && m.Starts < 2 {
+		if s.w.runs() && !n.live() && !n.ReplacesIdle && m.State == Exited && m.Starts < 2 {
 			// The way back was cut short: what ran before runs again first.
 			return do(Start{ID: m.ID}, CodeFailed, cause+"; going back to the one before")
 		}
@@ -354,7 +363,7 @@ func (s *step) alone() engine.Decision {
 			return engine.IsConverged(engine.NewReason(CodeReported, "left alone: "+diff.Summary(l)))
 		}
 		if !m.live() {
-			return engine.IsConverged(engine.NewReason(spec.CodeStopped, ""))
+			return s.atRest(m)
 		}
 		if s.seen.PreStop != "" {
 			return engine.IsConverged(engine.NewReason(CodeHookFailed, s.seen.PreStop))
@@ -369,6 +378,18 @@ func (s *step) alone() engine.Decision {
 		return engine.Wait(engine.NewReason(v.code, v.cause))
 	}
 	return s.pending(v)
+}
+
+// atRest decides on a container that is as desired and does not run. What ran to its end is noted, so that it does
+// not run again when its container is gone.
+func (s *step) atRest(m *Container) engine.Decision {
+	switch {
+	case !s.w.ends():
+		return engine.IsConverged(engine.NewReason(spec.CodeStopped, ""))
+	case !s.seen.Done:
+		return do(Note{ID: m.ID}, spec.CodeCompleted, "")
+	}
+	return engine.IsConverged(engine.NewReason(spec.CodeCompleted, "ended with exit code 0"))
 }
 
 // pending waits for what is not known yet. Events tell of most of it sooner.

@@ -13,8 +13,8 @@ import (
 // adjust brings the container in place to the state that is wanted: fields that
 // change in place, then whether it runs.
 func (s *step) adjust(m *Container) (engine.Decision, bool) {
-	if m.live() && s.w.Run == spec.Stopped {
-		return do(Stop{IDs: []string{m.ID}}, CodeRuns, "declared as stopped"), true
+	if m.reviving() && s.w.Run == spec.Stopped {
+		return do(Stop{IDs: []string{m.ID}, Ordered: true}, CodeRuns, "declared as stopped"), true
 	}
 	if m.State == Paused {
 		return do(Unpause{ID: m.ID}, CodePaused, "somebody paused it"), true
@@ -31,8 +31,11 @@ func (s *step) adjust(m *Container) (engine.Decision, bool) {
 	if m.hookDue(s.w.HasConverged) {
 		return do(RunHooks{ID: m.ID}, CodeHook, m.HookError), true
 	}
-	if m.live() || s.w.Run == spec.Once && m.State == Exited && m.ExitCode == 0 {
+	if m.live() || s.w.done(m) || s.w.spent(m) {
 		return engine.Decision{}, false
+	}
+	if m.State == Exited && m.ExitCode == 0 && m.End == EndUnknown && s.w.ends() && m.Rested < endKnown {
+		return s.wait(endKnown-m.Rested, CodeNotRunning, ended(m)), true
 	}
 	if d, lacking := s.missing(s.seen.MissingToStart); lacking {
 		return d, true
@@ -42,6 +45,9 @@ func (s *step) adjust(m *Container) (engine.Decision, bool) {
 	}
 	return do(Start{ID: m.ID}, CodeNotRunning, ended(m)), true
 }
+
+// endKnown is how long after an end the engine's events may take to tell how it came.
+const endKnown = 3 * clock.Second
 
 // backoff is the pause before a container that ended soon after so many starts
 // in a row is started again.
@@ -92,7 +98,7 @@ func judge(w *Want, c *Container, trial bool) verdict {
 	switch {
 	case w.Run == spec.Stopped:
 		return verdict{good: !c.live()}
-	case c.State == Exited && w.Run == spec.Once && c.ExitCode == 0:
+	case w.done(c):
 		return verdict{good: true}
 	case c.startFailed(), c.State == Exited, c.State == Dead:
 		return failed

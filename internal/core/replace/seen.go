@@ -89,6 +89,16 @@ const (
 	Unhealthy      Health = "unhealthy"
 )
 
+// End is how a container that has ended came to it, as far as the engine's events tell.
+type End string
+
+// The ends. An engine that was started anew, or events that were lost, leave it unknown.
+const (
+	EndUnknown End = ""
+	EndOwn     End = "own"     // its process ended by itself
+	EndOrdered End = "ordered" // a signal ended it
+)
+
 // Container is one container that belongs to the workspace.
 type Container struct {
 	ID       string `json:"id"`
@@ -96,16 +106,20 @@ type Container struct {
 	Role     Role   `json:"role"`
 	Replica  int    `json:"replica"`
 	Replaces string `json:"replaces,omitempty"`
-	Image    string `json:"image"` // id
+	// ReplacesIdle says that the one which it replaces did not run.
+	ReplacesIdle bool   `json:"replacesIdle,omitempty"`
+	Image        string `json:"image"` // id
 
 	State    State          `json:"state"`
 	Begun    bool           `json:"begun,omitempty"` // was started at least once
 	ExitCode int            `json:"exitCode,omitempty"`
+	End      End            `json:"end,omitempty"`
 	Error    string         `json:"error,omitempty"` // of the engine, when a start failed
 	Tail     string         `json:"tail,omitempty"`  // last lines of the log of one that failed
 	Health   Health         `json:"health,omitempty"`
 	Check    string         `json:"check,omitempty"`    // how the last health check ended that did not pass
 	Restarts int            `json:"restarts,omitempty"` // by the engine, since it was started
+	Revives  bool           `json:"revives,omitempty"`  // a start of the engine may start it: it has a restart policy
 	Ran      clock.Duration `json:"-"`                  // running for so long
 	Rested   clock.Duration `json:"-"`                  // ended so long ago
 	Starts   int            `json:"starts,omitempty"`   // that soon ended, in a row
@@ -139,6 +153,8 @@ type Seen struct {
 	// Lacking is the part of it that one which is there cannot be started without.
 	Missing        []string `json:"missing,omitempty"`
 	MissingToStart []string `json:"lacking,omitempty"`
+	// Done says that what is desired was run to its end before.
+	Done bool `json:"done,omitempty"`
 	// Written are the targets of copies of the bundle's files that containers wrote.
 	Written []string `json:"written,omitempty"`
 	// PreStop is how the commands before the last stop failed.
@@ -151,6 +167,7 @@ type Seen struct {
 type Want struct {
 	Title     string
 	Run       spec.RunState
+	Restart   spec.Restart
 	Suspended bool
 	Delete    bool
 	// Halted says that the host is disabled: nothing runs, and nothing goes.
@@ -180,9 +197,32 @@ func (w *Want) healthWait() clock.Duration { return cmp.Or(w.HealthWait, Default
 // runs reports whether the container is to run for good.
 func (w *Want) runs() bool { return w.Run == "" || w.Run == spec.Running }
 
+// ends reports whether an end with code 0 is what is wanted, or at least no failure: no restart policy
+// starts the container again after it.
+func (w *Want) ends() bool {
+	return w.Run == spec.Once || w.runs() && slices.Contains([]string{"", "no", "on-failure"}, w.Restart.Policy)
+}
+
+// done reports whether a container is at an end that is wanted. A service that was told to end, or of which it is
+// not known, is to run.
+func (w *Want) done(c *Container) bool {
+	return c.State == Exited && c.ExitCode == 0 && (w.Run == spec.Once || w.ends() && c.End == EndOwn)
+}
+
+// spent reports whether a job failed and its restart policy has it not run again.
+func (w *Want) spent(c *Container) bool {
+	tries := w.Restart.Policy != "on-failure" || w.Restart.Max > 0 && c.Restarts >= w.Restart.Max
+	return w.Run == spec.Once && c.State == Exited && c.ExitCode != 0 && c.End == EndOwn && tries
+}
+
 // live reports whether processes of the container may run.
 func (c *Container) live() bool {
 	return c.State == Running || c.State == Paused || c.State == Restarting
+}
+
+// reviving reports whether it runs, or may without the agent. One that is being removed is past.
+func (c *Container) reviving() bool {
+	return c.live() || c.Revives && c.State != Removing && c.State != Dead
 }
 
 // hookDue reports that the commands after the start are to be run: for the first

@@ -168,6 +168,7 @@ func (s *sim) Create(a replace.Create) error {
 	b := &box{of: s.of, data: data, madeFor: s.want.Title, at: s.now, since: s.now, Container: replace.Container{
 		ID: fmt.Sprint("c", s.next), Name: name, Replica: a.Replica, Replaces: a.Replaces, State: replace.Created,
 		Fulfilled: a.Nonce, MadeFor: a.MadeFor, Repeats: a.Repeats}}
+	b.Revives = a.Run
 	s.boxes = append(s.boxes, b)
 	s.check("create")
 	if err := s.call("connect"); err != nil {
@@ -187,19 +188,54 @@ func (s *sim) start(b *box) error {
 	if live(b) {
 		return nil
 	}
+	b.Revives = true
+	s.launch(b)
+	s.check("start")
+	if b.Error != "" {
+		return errors.New(b.Error)
+	}
+	return nil
+}
+
+// launch is what becomes of a container that the agent or the engine starts.
+func (s *sim) launch(b *box) {
 	b.since = s.now
 	switch {
 	case b.of.refused() || !b.joined:
 		b.State, b.ExitCode, b.Error = replace.Created, 127, "refused"
-		return errors.New("refused")
 	case b.of.ends():
 		b.State, b.ExitCode, b.Begun = replace.Exited, 1, true
 	default:
 		b.State, b.ExitCode, b.Error, b.Begun = replace.Running, 0, "", true
 		b.HookPending, b.HookError = b.of.hooked(), ""
 	}
-	s.check("start")
-	return nil
+}
+
+// rest stops one that stays: the engine does not start it either.
+func (s *sim) rest(b *box) error {
+	if b == nil {
+		return nil
+	}
+	if b.Revives {
+		if err := s.call("update"); err != nil {
+			return err
+		}
+		b.Revives = false
+	}
+	return s.stop(b)
+}
+
+// restartEngine ends everything, and starts what has a restart policy.
+func (s *sim) restartEngine() {
+	for _, b := range s.boxes {
+		if live(b) {
+			b.State, b.ExitCode, b.since = replace.Exited, 137, s.now
+		}
+		if b.Revives {
+			s.launch(b)
+		}
+	}
+	s.check("a start of the engine")
 }
 
 func (s *sim) stop(b *box) error {
@@ -270,6 +306,9 @@ func (s *sim) Start(a replace.Start) error {
 	return err
 }
 
+// Note implements replace.Handler.
+func (s *sim) Note(replace.Note) error { return s.call("note") }
+
 // RunHooks implements replace.Handler.
 func (s *sim) RunHooks(a replace.RunHooks) error {
 	b := s.get(a.ID)
@@ -290,7 +329,7 @@ func (s *sim) RunHooks(a replace.RunHooks) error {
 // Stop implements replace.Handler.
 func (s *sim) Stop(a replace.Stop) error {
 	for _, id := range a.IDs {
-		if err := s.stop(s.get(id)); err != nil {
+		if err := s.rest(s.get(id)); err != nil {
 			return err
 		}
 	}
@@ -338,7 +377,7 @@ func (s *sim) Swap(a replace.Swap) error {
 	if n == nil {
 		return nil
 	}
-	if err := s.stop(o); err != nil {
+	if err := s.rest(o); err != nil {
 		return err
 	}
 	if o != nil {
@@ -378,7 +417,7 @@ func (s *sim) Restore(a replace.Restore) error {
 		return nil
 	}
 	if b != nil {
-		if err := s.stop(b); err != nil {
+		if err := s.rest(b); err != nil {
 			return err
 		}
 		if err := s.rename(b, replace.New); err != nil {

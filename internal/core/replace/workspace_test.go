@@ -26,7 +26,7 @@ func messed(t *rapid.T) *sim {
 			Name: fmt.Sprint("web.90", s.next, ".old"), State: replace.Running}})
 	}
 	for range rapid.IntRange(0, 25).Draw(t, "moves") {
-		switch rapid.IntRange(0, 7).Draw(t, "move") {
+		switch rapid.IntRange(0, 8).Draw(t, "move") {
 		case 0:
 			s.of = version(rapid.IntRange(0, 9).Draw(t, "of"))
 			s.want.HasConverged = false
@@ -38,6 +38,8 @@ func messed(t *rapid.T) *sim {
 			s.now += 60_000
 		case 4:
 			s.want.Suspended = rapid.Bool().Draw(t, "suspended")
+		case 5:
+			s.restartEngine()
 		default:
 			s.fuse = rapid.IntRange(0, 6).Draw(t, "fuse")
 			for range rapid.IntRange(1, 6).Draw(t, "turns") {
@@ -105,6 +107,36 @@ func TestS36NoNeedlessReplace(t *testing.T) {
 		s.now += 3_600_000
 		if d := settle(s, 1); d.Name() != "converged" || s.writes != writes {
 			t.Fatalf("a second look does %s %s", d.Name(), d.Reason())
+		}
+	})
+}
+
+// TestStoppedStaysStopped: once what is not to run is at rest, no start of the engine brings it back.
+func TestStoppedStaysStopped(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := messed(t)
+		switch rapid.SampledFrom([]string{"suspended", "halted", "declared"}).Draw(t, "why") {
+		case "suspended":
+			s.want.Suspended = true
+		case "halted":
+			s.want.Halted = true
+		default:
+			s.want.Run = spec.Stopped
+			s.of = version(rapid.SampledFrom([]int{0, 1, 2, 5}).Draw(t, "of at last"))
+		}
+		s.want.HasConverged = true
+		if d := settle(s, 200); d.Name() != "converged" {
+			t.Fatalf("ends with %s %s:\n%s", d.Name(), d.Reason(), s)
+		}
+		writes := s.writes
+		s.restartEngine()
+		for _, b := range ours(s) {
+			if live(b) {
+				t.Fatalf("the engine started %s:\n%s", b.ID, s)
+			}
+		}
+		if d := settle(s, 1); d.Name() != "converged" || s.writes != writes {
+			t.Fatalf("a look after that does %s %s", d.Name(), d.Reason())
 		}
 	})
 }
@@ -321,10 +353,23 @@ func TestOnce(t *testing.T) {
 		t.Errorf("running: %s %s", d.Name(), d.Reason())
 	}
 	c.State = replace.Exited
-	if d := replace.Decide(w, one(), 1); d.Name() != "converged" {
+	if d := replace.Decide(w, one(), 1); !reflect.DeepEqual(d.Action(), replace.Note{ID: "a"}) {
 		t.Errorf("ended: %s %s", d.Name(), d.Reason())
 	}
-	c.ExitCode = 2
+	noted := one()
+	for noted.Done = true; ; noted.Containers = nil {
+		if d := replace.Decide(w, noted, 1); d.Name() != "converged" || d.Reason().Code != spec.CodeCompleted {
+			t.Errorf("ended before, with %d containers: %s %s", len(noted.Containers), d.Name(), d.Reason())
+		}
+		if noted.Containers == nil {
+			break
+		}
+	}
+	c.ExitCode, c.End = 2, replace.EndOwn
+	if d := replace.Decide(w, one(), 1); d.Name() != "fail" {
+		t.Errorf("failed, and no policy runs it again: %s %s", d.Name(), d.Reason())
+	}
+	c.End = replace.EndOrdered
 	if d := replace.Decide(w, one(), 1); !reflect.DeepEqual(d.Action(), replace.Start{ID: "a"}) {
 		t.Errorf("failed: %s %s", d.Name(), d.Reason())
 	}

@@ -40,17 +40,24 @@ const (
 	lastPause  = 10 * time.Second
 )
 
-// overlap is how far back the engine is asked for events: its answer begins
-// before it listens.
+// overlap is how far before the last event the engine is asked for events again: its
+// answer begins before it listens.
 const overlap = 2 * time.Second
 
 // Watch gives each event to handle, one after the other, until ctx ends, whose
 // error it returns. It connects again whenever the stream is lost. After each
-// connection handle gets a Resync.
+// connection handle gets a Resync. It begins with those that the engine still has, the
+// last 256 at most, so that how a container came to its end is known after a restart of
+// the agent.
 func (e *Engine) Watch(ctx context.Context, handle func(Event)) error {
-	pause := firstPause
+	pause, last := firstPause, time.Unix(0, 0).Add(overlap)
 	for {
-		connected, err := e.watchOnce(ctx, handle)
+		connected, err := e.watchOnce(ctx, last.Add(-overlap), func(ev Event) {
+			if ev.Subject != Resync {
+				last = ev.Time
+			}
+			handle(ev)
+		})
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -67,8 +74,7 @@ func (e *Engine) Watch(ctx context.Context, handle func(Event)) error {
 	}
 }
 
-func (e *Engine) watchOnce(ctx context.Context, handle func(Event)) (connected bool, err error) {
-	since := e.now().Add(-overlap)
+func (e *Engine) watchOnce(ctx context.Context, since time.Time, handle func(Event)) (connected bool, err error) {
 	err = e.endless(ctx, "listen to events", "", func(ctx context.Context, _ func()) error {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()

@@ -21,6 +21,7 @@ const (
 	labelAsked   = convert.Prefix + "asked"    // nonce of the verb
 	labelMadeFor = convert.Prefix + "made-for" // JSON list of marks of differences
 	labelRepeats = convert.Prefix + "repeats"
+	labelIdle    = convert.Prefix + "replaces-idle" // what it replaces did not run
 )
 
 // role is what a container is to a workspace, and whether it is this host's at
@@ -54,7 +55,8 @@ func (m *Reconciler) container(ctx context.Context, c *container.InspectResponse
 	run := convert.Run(c)
 	out := replace.Container{ID: c.ID, Name: strings.TrimPrefix(c.Name, "/"), Role: role, Replaces: l[convert.LabelReplaces], Image: c.Image,
 		State: stateOf(run.State), Begun: !run.StartedAt.IsZero(), Error: run.Error, Health: replace.Health(run.Health),
-		Restarts: run.Restarts, Fulfilled: l[labelAsked], Age: since(m.o.Now(), created(c))}
+		Restarts: run.Restarts, Revives: convert.Revives(c), Fulfilled: l[labelAsked], Age: since(m.o.Now(), created(c))}
+	out.ReplacesIdle = l[labelIdle] != ""
 	out.Replica, _ = strconv.Atoi(l[convert.LabelReplica]) // role has read it
 	out.Repeats, _ = strconv.Atoi(l[labelRepeats])         // none is 0
 	if why := l[labelMadeFor]; why != "" && json.Unmarshal([]byte(why), &out.MadeFor) != nil {
@@ -70,6 +72,7 @@ func (m *Reconciler) container(ctx context.Context, c *container.InspectResponse
 	case convert.Running:
 		out.Ran, out.Check = m.running(c, run), m.checkOf(&r.Desired.Spec, c)
 	case convert.Exited, convert.FailedStart, convert.Restarting:
+		out.End = m.endOf(c.ID)
 		out.ExitCode, out.Rested = run.ExitCode, since(m.o.Now(), run.FinishedAt)
 		if run.ExitCode != 0 && run.State != convert.FailedStart {
 			out.Tail = m.tailOf(ctx, &r.Desired.Spec, c.ID, run.FinishedAt)

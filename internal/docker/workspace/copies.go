@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"time"
@@ -43,6 +44,24 @@ func (m *Reconciler) changedCopies(r *engine.Resource[Desired]) ([]string, error
 	defer m.mu.Unlock()
 	m.copies[r.Ref] = copyState{now, r.Generation, found}
 	return found, nil
+}
+
+// sharedFor is how long a shared copy stays that no container mounts: it may be made for one that comes.
+const sharedFor = time.Hour
+
+// PruneShared removes the copies that workspaces shared and no container mounts any more.
+func (m *Reconciler) PruneShared(ctx context.Context) error {
+	listed, err := m.o.Engine.ContainerList(ctx, true)
+	if err != nil {
+		return err
+	}
+	var mounted []string
+	for i := range listed {
+		for _, x := range listed[i].Mounts {
+			mounted = append(mounted, x.Source)
+		}
+	}
+	return m.files.PruneShared(mounted, m.o.Now().Add(-sharedFor))
 }
 
 // pruneFiles removes the files that the container does not mount, all without one.

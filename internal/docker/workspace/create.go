@@ -13,6 +13,7 @@ import (
 
 	"github.com/steadyfleet/steady/internal/core/diff"
 	"github.com/steadyfleet/steady/internal/core/replace"
+	"github.com/steadyfleet/steady/internal/core/secret"
 	"github.com/steadyfleet/steady/internal/core/spec"
 	"github.com/steadyfleet/steady/internal/docker/convert"
 	"github.com/steadyfleet/steady/internal/docker/dockerapi"
@@ -128,6 +129,9 @@ func (h *handler) request(a replace.Create, name string, in *needs, old *current
 	labels[labelReplaces] = a.Replaces
 	labels[labelAsked] = a.Nonce
 	labels[labelMadeFor] = string(madeFor)
+	if a.Replaces != "" && !a.Live {
+		labels[labelIdle] = "true"
+	}
 	labels[labelRepeats] = strconv.Itoa(a.Repeats)
 	ci := convert.CreateInputs{Inputs: in.Inputs, As: name, Labels: labels, Values: map[string]string{}}
 	for _, e := range d.Workspace.Env {
@@ -138,7 +142,7 @@ func (h *handler) request(a replace.Create, name string, in *needs, old *current
 		if err != nil {
 			return nil, err
 		}
-		ci.Values[e.Secret] = string(v)
+		ci.Values[e.Secret] = secret.Variable(v)
 	}
 	if old != nil {
 		ci.Anonymous = convert.AnonymousVolumes(old.InspectResponse)
@@ -146,6 +150,7 @@ func (h *handler) request(a replace.Create, name string, in *needs, old *current
 	if ci.Files, err = h.m.files.Files(h.ctx, h.r.Ref.ID, d.Workspace.Contents, in.Secrets); err != nil {
 		return nil, err
 	}
+	ci.Idle = !a.Run
 	return convert.Create(d, ci)
 }
 

@@ -2,6 +2,7 @@ package workspace
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"time"
@@ -75,11 +76,31 @@ func (h *handler) Stop(a replace.Stop) error {
 		if err != nil {
 			return err
 		}
-		if err := h.stop(c); err != nil {
+		if err := h.rest(c); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// rest stops a container that stays, until start: the engine itself does not start it either.
+func (h *handler) rest(c *current) error {
+	if c == nil {
+		return nil
+	}
+	failed := h.setRestart(c, container.RestartPolicy{Name: container.RestartPolicyDisabled})
+	return errors.Join(h.stop(c), failed)
+}
+
+func (h *handler) setRestart(c *current, to container.RestartPolicy) error {
+	if c.HostConfig == nil || convert.SameRestart(c.HostConfig.RestartPolicy, to) {
+		return nil
+	}
+	_, err := h.m.o.Engine.ContainerUpdate(h.ctx, c.ID, nil, &to)
+	if err == nil {
+		c.HostConfig.RestartPolicy = to
+	}
+	return gone(err)
 }
 
 // stop ends a container as it wants to be ended. Nil is stopped already.
@@ -244,7 +265,7 @@ func (h *handler) start(c *current) error {
 	if err := h.confined(); err != nil {
 		return err
 	}
-	err := h.m.o.Engine.ContainerStart(h.ctx, c.ID)
+	err := h.launch(c)
 	if err == nil || dockerapi.Unknown(err) || h.ctx.Err() != nil {
 		return err
 	}
@@ -258,6 +279,18 @@ func (h *handler) start(c *current) error {
 		}
 	}
 	return err
+}
+
+// launch gives a container the restart policy that it was made with, and starts it.
+func (h *handler) launch(c *current) error {
+	rec, err := h.m.loadRecord(h.ctx, c.ID)
+	if err != nil {
+		return err
+	}
+	if err := h.setRestart(c, rec.Form.Restart(&h.r.Desired.Spec)); err != nil {
+		return err
+	}
+	return h.m.o.Engine.ContainerStart(h.ctx, c.ID)
 }
 
 // target is where requests for a container go.

@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -91,6 +92,8 @@ type Options struct {
 	// Dir is a folder for configs and secrets that containers mount read-only.
 	// It outlives the agent.
 	Dir string
+	// HostRoot is the folder of the files of the engine's machine; empty where that is another machine.
+	HostRoot string
 	// Declared lists the names of the workspaces that have a row; nil finds no
 	// orphans.
 	Declared func(ctx context.Context) (map[string]bool, error)
@@ -127,6 +130,8 @@ type Observed struct {
 	StartFirst bool         `json:"startFirst"`
 	// StopFirst reports why a replacement stops the one in place first.
 	StopFirst string `json:"stopFirst,omitempty"`
+	// HealthWait is how long the health check may take by its own settings; 0 without one.
+	HealthWait clock.Duration `json:"healthWait,omitempty"`
 }
 
 // Reconciler keeps workspaces as declared.
@@ -141,7 +146,9 @@ type Reconciler struct {
 	comparisons map[string]comparison
 	tails       map[string]tail
 	checks      map[string]check
-	upstreams   map[string]string // last told of a workspace's place
+	ends        map[string]ending
+	completed   map[string]completed // by workspace, as in the ledger
+	upstreams   map[string]string    // last told of a workspace's place
 	counters    map[string]record
 	needs       map[engine.Ref]*needs // of the last check
 	copies      map[engine.Ref]copyState
@@ -157,7 +164,7 @@ func New(o Options) *Reconciler {
 		o.Now = time.Now
 	}
 	m := &Reconciler{o: o, cache: dockerapi.NewInspector(o.Engine, o.Now), known: map[engine.Ref]*engine.Resource[Desired]{},
-		firstSeen: map[string]ran{}, comparisons: map[string]comparison{}, tails: map[string]tail{}, checks: map[string]check{}, upstreams: map[string]string{}, counters: map[string]record{}, needs: map[engine.Ref]*needs{},
+		firstSeen: map[string]ran{}, comparisons: map[string]comparison{}, tails: map[string]tail{}, checks: map[string]check{}, ends: map[string]ending{}, completed: map[string]completed{}, upstreams: map[string]string{}, counters: map[string]record{}, needs: map[engine.Ref]*needs{},
 		copies: map[engine.Ref]copyState{}, stops: map[engine.Ref]string{}}
 	m.files = storage.NewFolder(o.Dir, o.Content, m.secret)
 	return m
@@ -165,7 +172,10 @@ func New(o Options) *Reconciler {
 
 // OnEvent takes the events of the engine. Without it what was seen is trusted for a
 // second only.
-func (m *Reconciler) OnEvent(e dockerapi.Event) { m.cache.OnEvent(e) }
+func (m *Reconciler) OnEvent(e dockerapi.Event) {
+	m.noteEnd(e)
+	m.cache.OnEvent(e)
+}
 
 // Policy is the policy of workspaces: outside changes are cured, except of those
 // that are declared to report only.
@@ -186,13 +196,13 @@ var (
 // title is the engine's name of a workspace.
 func (m *Reconciler) title(d *Desired) string { return d.Spec.Workspace.EngineName(m.o.Owner.Title) }
 
-// want is what steps depend on of what is desired.
-func (m *Reconciler) want(r *engine.Resource[Desired], startFirst bool) replace.Want {
+// Want is what steps depend on of what is desired.
+func (m *Reconciler) Want(r *engine.Resource[Desired], o *Observed) replace.Want {
 	w := &r.Desired.Spec.Workspace
 	return replace.Want{
-		Title: m.title(&r.Desired), Run: w.State, Suspended: r.Desired.Suspended, Delete: r.Delete, ReportOnly: w.ReportOnly,
+		Title: m.title(&r.Desired), Run: w.State, Restart: w.Restart, Suspended: r.Desired.Suspended, Delete: r.Delete, ReportOnly: w.ReportOnly,
 		HasConverged: r.Status.ConvergedGeneration == r.Generation, Verb: r.Desired.Verb, Nonce: r.Desired.Nonce,
-		StartFirst: startFirst, Monitor: w.Update.Monitor, HealthWait: w.Update.HealthWait,
+		StartFirst: o.StartFirst, Monitor: w.Update.Monitor, HealthWait: cmp.Or(w.Update.HealthWait, max(o.HealthWait, replace.DefaultHealthWait)),
 	}
 }
 
@@ -207,7 +217,7 @@ func (m *Reconciler) Decide(v engine.View[Desired, Observed]) engine.Decision {
 
 // decide decides without regard to how many containers start.
 func (m *Reconciler) decide(r *engine.Resource[Desired], o *Observed, now clock.Instant) engine.Decision {
-	w := m.want(r, o.StartFirst)
+	w := m.Want(r, o)
 	w.Halted, w.Snapshotting = o.Halted, o.Captured
 	return replace.Decide(w, o.Seen, now)
 }

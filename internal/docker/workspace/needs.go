@@ -10,9 +10,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/diff"
 	"github.com/steadyfleet/steady/internal/core/imageref"
 	"github.com/steadyfleet/steady/internal/core/replace"
+	"github.com/steadyfleet/steady/internal/core/secret"
 	"github.com/steadyfleet/steady/internal/core/spec"
 	"github.com/steadyfleet/steady/internal/docker/convert"
 	"github.com/steadyfleet/steady/internal/docker/dockerapi"
@@ -29,12 +31,13 @@ type needs struct {
 	refused    []diff.Difference
 	startFirst bool
 	stopFirst  string
+	healthWait clock.Duration
 }
 
 // equal reports whether the same follows from both.
 func (n *needs) equal(o *needs) bool {
 	return n.generation == o.generation && n.Name == o.Name && n.Image == o.Image && n.facts == o.facts && maps.Equal(n.Networks, o.Networks) &&
-		maps.Equal(n.Containers, o.Containers) && maps.Equal(n.Secrets, o.Secrets) && (n.declared == o.declared || reflect.DeepEqual(n.declared, o.declared))
+		maps.Equal(n.Containers, o.Containers) && maps.Equal(n.Secrets, o.Secrets) && maps.Equal(n.Variables, o.Variables) && (n.declared == o.declared || reflect.DeepEqual(n.declared, o.declared))
 }
 
 // derive works out what follows. An error of the first kind reports what is missing.
@@ -49,6 +52,7 @@ func (n *needs) derive() (absent, err error) {
 		volumes = slices.Sorted(maps.Keys(c.Volumes))
 		checked = checked || d.Workspace.Health == nil && c.Healthcheck != nil && len(c.Healthcheck.Test) > 0
 	}
+	n.healthWait = convert.HealthWait(&d.Workspace, &n.Inputs)
 	n.startFirst, n.stopFirst = replace.StartFirst(&d.Workspace, volumes, checked)
 	n.refused, err = convert.Refused(d, n.Inputs, n.facts.Rules)
 	return nil, err
@@ -181,7 +185,7 @@ func (m *Reconciler) borrowed(ctx context.Context, d *Desired, out *needs, missi
 	}
 	for _, name := range d.Spec.Workspace.Secrets() {
 		if out.Secrets == nil {
-			out.Secrets = map[string]string{}
+			out.Secrets, out.Variables = map[string]string{}, map[string]string{}
 		}
 		v, err := m.secret(name)
 		switch {
@@ -191,7 +195,7 @@ func (m *Reconciler) borrowed(ctx context.Context, d *Desired, out *needs, missi
 		case err != nil:
 			return false, err
 		default:
-			out.Secrets[name] = m.o.Digest(string(v))
+			out.Secrets[name], out.Variables[name] = m.o.Digest(string(v)), m.o.Digest(secret.Variable(v))
 		}
 	}
 	return unknown, nil

@@ -123,6 +123,7 @@ func (m *Reconciler) forget(ids map[string]bool) {
 	maps.DeleteFunc(m.comparisons, func(id string, _ comparison) bool { return !ids[id] })
 	maps.DeleteFunc(m.tails, func(id string, _ tail) bool { return !ids[id] })
 	maps.DeleteFunc(m.checks, func(id string, _ check) bool { return !ids[id] })
+	maps.DeleteFunc(m.ends, func(id string, _ ending) bool { return !ids[id] })
 	maps.DeleteFunc(m.counters, func(id string, _ record) bool { return !ids[id] })
 	maps.DeleteFunc(m.copies, func(ref engine.Ref, _ copyState) bool {
 		_, ok := m.known[ref]
@@ -171,8 +172,8 @@ func (m *Reconciler) inspect(ctx context.Context, r *engine.Resource[Desired], l
 		}
 	}
 	slices.SortFunc(o.Seen.Containers, func(a, b replace.Container) int { return strings.Compare(a.ID, b.ID) })
-	if r.Delete || r.Desired.Suspended {
-		return o, found, nil
+	if o.Seen.Done, err = m.isDone(ctx, r); err != nil || r.Delete || r.Desired.Suspended {
+		return o, found, err
 	}
 	if !main {
 		if err := m.findForeign(ctx, r.Ref.ID, title, &o); err != nil {
@@ -222,7 +223,7 @@ func (m *Reconciler) compare(ctx context.Context, r *engine.Resource[Desired], f
 		o.StopFirst = "what it needs is not there"
 		return nil
 	}
-	o.StartFirst, o.StopFirst, o.Seen.Refused = in.startFirst, in.stopFirst, slices.Clone(in.refused)
+	o.StartFirst, o.StopFirst, o.HealthWait, o.Seen.Refused = in.startFirst, in.stopFirst, in.healthWait, slices.Clone(in.refused)
 	for i := range o.Seen.Containers {
 		c := &o.Seen.Containers[i]
 		if c.Role == replace.Old {
@@ -297,6 +298,9 @@ func (m *Reconciler) differences(ctx context.Context, r *engine.Resource[Desired
 		return nil, err
 	}
 	files, err := m.misplacedFiles(r, c, in, ds)
+	if len(ds) == 0 {
+		files = append(files, m.staleFiles(r, c)...)
+	}
 	return append(ds, files...), err
 }
 
@@ -316,8 +320,10 @@ func (m *Reconciler) compared(ctx context.Context, r *engine.Resource[Desired], 
 	if unread != nil {
 		m.o.Log.Warn("a container is compared without its record", "workspace", r.Ref.ID, "container", c.ID, "error", unread)
 	}
-	// The name of one that is made beside another is right as it is.
-	found = slices.DeleteFunc(found, func(d diff.Difference) bool { return d.Field == "name" })
+	// The name of one that is made beside another is right as it is, and one that does not run
+	// has its restart policy when it is started.
+	up := convert.Run(c).Up()
+	found = slices.DeleteFunc(found, func(d diff.Difference) bool { return d.Field == "name" || d.Field == "restart" && !up })
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.comparisons[c.ID] = comparison{c, in, r.Generation, r.Ref, found}

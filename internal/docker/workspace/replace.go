@@ -27,7 +27,7 @@ func (h *handler) Swap(a replace.Swap) error {
 		}
 	}
 	h.pauseUpstream()
-	if err := h.stop(o); err != nil {
+	if err := h.rest(o); err != nil {
 		return err
 	}
 	if o != nil {
@@ -97,7 +97,7 @@ func (h *handler) Restore(a replace.Restore) error {
 	}
 	h.pauseUpstream()
 	if b != nil {
-		if err := h.stop(b); err != nil {
+		if err := h.rest(b); err != nil {
 			return err
 		}
 		if err := h.rename(b, replace.New); err != nil {
@@ -109,7 +109,7 @@ func (h *handler) Restore(a replace.Restore) error {
 	}
 	if a.Run && !o.live() {
 		defer h.tryStartSlot()()
-		if err := h.m.o.Engine.ContainerStart(h.ctx, o.ID); err != nil {
+		if err := h.launch(o); err != nil {
 			return fmt.Errorf("go back to the container before: %w", err)
 		}
 	}
@@ -235,5 +235,5 @@ func (h *handler) Remove(a replace.Remove) error {
 			errs = append(errs, err)
 		}
 	}
-	return errors.Join(append(errs, h.pruneFiles(nil))...)
+	return errors.Join(append(errs, h.pruneFiles(nil), h.forgetCompleted())...)
 }

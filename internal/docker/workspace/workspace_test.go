@@ -266,15 +266,15 @@ func TestHealthGate(t *testing.T) {
 	}
 }
 
-// TestOnceRuns: it runs to its end, and again after another exit code than 0.
+// TestOnceRuns: it runs to its end, and again after another exit code than 0 where its restart policy has that.
 func TestOnceRuns(t *testing.T) {
 	w := newWorld(t)
 	w.want(func(d *workspace.Desired) {
-		d.Spec.Workspace.State = spec.Once
+		d.Spec.Workspace.State, d.Spec.Workspace.Restart.Policy = spec.Once, "on-failure"
 		d.Spec.Workspace.Mounts = []spec.Mount{{Type: spec.MountAnonymous, Target: "/data"}}
 		d.Spec.Workspace.Command = []string{"sh", "-c", "test -e /data/f || { touch /data/f; echo first; exit 4; }"}
 	})
-	got := w.converge("create", "start")
+	got := w.converge("create", "note")
 	if c := w.box("web"); c.State.Running || c.State.ExitCode != 0 {
 		t.Errorf("%+v %+v", got, c.State)
 	}

@@ -106,8 +106,9 @@ type world struct {
 	still time.Time // set: no time passes but by pass
 }
 
-func newWorld(t testing.TB) *world {
-	d := dockertest.Engine(t)
+func newWorld(t testing.TB) *world { return newWorldOn(t, dockertest.Engine(t)) }
+
+func newWorldOn(t testing.TB, d *dockertest.Daemon) *world {
 	w := &world{t: t, d: d, api: d.Client(), n: d.Namespace(t), now: 1, events: make(chan dockerapi.Event, 4096),
 		store: &store{blobs: map[digest.Digest][]byte{}, secrets: map[string]string{}}}
 	w.e = w.open()

@@ -1,0 +1,137 @@
+package workspace
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+
+	"github.com/steadyfleet/steady/internal/core/digest"
+	"github.com/steadyfleet/steady/internal/core/replace"
+	"github.com/steadyfleet/steady/internal/core/spec"
+	"github.com/steadyfleet/steady/internal/docker/convert"
+	"github.com/steadyfleet/steady/internal/docker/dockerapi"
+	"github.com/steadyfleet/steady/reconcile/engine"
+)
+
+// ending is what the engine's events told of the end of a container since its last start. An
+// inspect document does not tell a process that ended by itself from one that was told to.
+type ending struct{ ordered, died bool }
+
+// noticed are signals that programs take as something else than the order to end: HUP, USR1,
+// USR2, CHLD, CONT, WINCH.
+var noticed = []string{"1", "10", "12", "17", "18", "28"}
+
+func (m *Reconciler) noteEnd(e dockerapi.Event) {
+	if e.Subject != dockerapi.Container || e.Attributes[convert.LabelOwner] != m.o.Owner.ID() || e.Attributes[convert.LabelKind] != spec.KindWorkspace {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	end := m.ends[e.ID]
+	switch e.Action {
+	case "start", "destroy":
+		delete(m.ends, e.ID)
+		return
+	case "kill":
+		end.ordered = end.ordered || !slices.Contains(noticed, e.Attributes["signal"])
+	case "die":
+		end.died = true
+	default:
+		return
+	}
+	m.ends[e.ID] = end
+}
+
+// endOf is how a container that has ended came to it.
+func (m *Reconciler) endOf(id string) replace.End {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch end := m.ends[id]; {
+	case end.ordered:
+		return replace.EndOrdered
+	case end.died:
+		return replace.EndOwn
+	}
+	return replace.EndUnknown
+}
+
+// completed is what the ledger keeps of a workspace that ran to its end.
+type completed struct {
+	Spec digest.Digest `json:"spec"`
+}
+
+// completedKey is where: not under the container's ID, since it outlives the container.
+func completedKey(name string) string { return "completed/" + name }
+
+func completedOf(r *engine.Resource[Desired]) (completed, error) {
+	raw, err := json.Marshal(struct {
+		Spec  spec.Deployment
+		Nonce string
+	}{r.Desired.Spec, r.Desired.Nonce})
+	return completed{digest.Of(raw)}, err
+}
+
+// isDone reports whether what is desired was run to its end before; of what is deleted, whether anything was.
+func (m *Reconciler) isDone(ctx context.Context, r *engine.Resource[Desired]) (bool, error) {
+	was, err := m.lastCompleted(ctx, r.Ref.ID)
+	if err != nil || was == (completed{}) || r.Delete {
+		return was != completed{}, err
+	}
+	is, err := completedOf(r)
+	return was == is, err
+}
+
+// lastCompleted is what the ledger keeps of a workspace, read once.
+func (m *Reconciler) lastCompleted(ctx context.Context, name string) (was completed, err error) {
+	m.mu.Lock()
+	was, ok := m.completed[name]
+	m.mu.Unlock()
+	if ok {
+		return was, nil
+	}
+	raw, ok, err := m.o.Ledger.Baseline(ctx, completedKey(name))
+	if err != nil {
+		return was, err
+	}
+	if ok && json.Unmarshal(raw, &was) != nil {
+		was = completed{} // it runs once more
+	}
+	m.setCompleted(name, was)
+	return was, nil
+}
+
+func (m *Reconciler) setCompleted(name string, c completed) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.completed[name] = c
+}
+
+// Note implements replace.Handler.
+func (h *handler) Note(a replace.Note) error {
+	c, err := h.get(a.ID)
+	if c == nil || err != nil || c.run.State != convert.Exited || c.run.ExitCode != 0 {
+		return err
+	}
+	is, err := completedOf(&h.r)
+	if err != nil {
+		return err
+	}
+	raw, err := json.Marshal(is)
+	if err != nil {
+		return err
+	}
+	if err := h.m.o.Ledger.SetBaseline(h.ctx, completedKey(h.r.Ref.ID), raw); err != nil {
+		return err
+	}
+	h.m.setCompleted(h.r.Ref.ID, is)
+	return nil
+}
+
+// forgetCompleted lets a workspace of the name run to its end again.
+func (h *handler) forgetCompleted() error {
+	if err := h.m.o.Ledger.Forget(h.ctx, completedKey(h.r.Ref.ID)); err != nil {
+		return err
+	}
+	h.m.setCompleted(h.r.Ref.ID, completed{})
+	return nil
+}
