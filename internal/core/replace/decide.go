@@ -65,7 +65,7 @@ const (
 
 // Decide decides on the next step. It is pure and total.
 func Decide(w Want, s Seen, now clock.Instant) engine.Decision {
-	w.StartFirst = w.StartFirst && w.runs()
+	w.StartFirst, w.noted = w.StartFirst && w.runs(), s.Done
 	st := &step{w: w, seen: s, now: now, cast: castOf(s.Containers)}
 	switch {
 	case w.Delete:

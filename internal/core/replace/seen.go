@@ -183,6 +183,7 @@ type Want struct {
 	StartFirst   bool
 	Monitor      clock.Duration // 0: DefaultMonitor
 	HealthWait   clock.Duration // 0: DefaultHealthWait
+	noted        bool           // what is desired ran to its end before: Decide sets it
 }
 
 // The verbs.
@@ -203,10 +204,10 @@ func (w *Want) ends() bool {
 	return w.Run == spec.Once || w.runs() && slices.Contains([]string{"", "no", "on-failure"}, w.Restart.Policy)
 }
 
-// done reports whether a container is at an end that is wanted. A service that was told to end, or of which it is
-// not known, is to run.
+// done reports whether a container is at an end that is wanted. A service that was ordered to end, or of which it is
+// not known, is to run, unless it came to its end before.
 func (w *Want) done(c *Container) bool {
-	return c.State == Exited && c.ExitCode == 0 && (w.Run == spec.Once || w.ends() && c.End == EndOwn)
+	return c.State == Exited && c.ExitCode == 0 && w.ends() && (w.Run == spec.Once || w.noted || c.End == EndOwn)
 }
 
 // spent reports whether a job failed and its restart policy has it not run again.

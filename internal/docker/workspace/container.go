@@ -72,7 +72,7 @@ func (m *Reconciler) container(ctx context.Context, c *container.InspectResponse
 	case convert.Running:
 		out.Ran, out.Check = m.running(c, run), m.checkOf(&r.Desired.Spec, c)
 	case convert.Exited, convert.FailedStart, convert.Restarting:
-		out.End = m.endOf(c.ID)
+		out.End = m.endOf(c)
 		out.ExitCode, out.Rested = run.ExitCode, since(m.o.Now(), run.FinishedAt)
 		if run.ExitCode != 0 && run.State != convert.FailedStart {
 			out.Tail = m.tailOf(ctx, &r.Desired.Spec, c.ID, run.FinishedAt)

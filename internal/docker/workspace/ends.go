@@ -4,6 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/moby/moby/api/types/container"
+	"golang.org/x/sys/unix"
 
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/replace"
@@ -13,12 +18,16 @@ import (
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
 
-// ending is what the engine's events told of the end of a container since its last start. An
-// inspect document does not tell a process that ended by itself from one that was told to.
-type ending struct{ ordered, died bool }
+// ending is what the engine's events told of the end of a container since its last start: the
+// signals that it was sent, by number, and that it died. An inspect document does not tell a
+// process that ended by itself from one that was ordered to.
+type ending struct {
+	signals []string
+	died    bool
+}
 
-// noticed are signals that programs take as something else than the order to end: HUP, USR1,
-// USR2, CHLD, CONT, WINCH.
+// noticed are signals that programs take as something else than the order to end, where they are
+// not the container's own signal to stop: HUP, USR1, USR2, CHLD, CONT, WINCH.
 var noticed = []string{"1", "10", "12", "17", "18", "28"}
 
 func (m *Reconciler) noteEnd(e dockerapi.Event) {
@@ -33,7 +42,7 @@ func (m *Reconciler) noteEnd(e dockerapi.Event) {
 		delete(m.ends, e.ID)
 		return
 	case "kill":
-		end.ordered = end.ordered || !slices.Contains(noticed, e.Attributes["signal"])
+		end.signals = append(slices.Clip(end.signals), e.Attributes["signal"])
 	case "die":
 		end.died = true
 	default:
@@ -43,16 +52,29 @@ func (m *Reconciler) noteEnd(e dockerapi.Event) {
 }
 
 // endOf is how a container that has ended came to it.
-func (m *Reconciler) endOf(id string) replace.End {
+func (m *Reconciler) endOf(c *container.InspectResponse) replace.End {
 	m.mu.Lock()
-	defer m.mu.Unlock()
-	switch end := m.ends[id]; {
-	case end.ordered:
+	end := m.ends[c.ID]
+	m.mu.Unlock()
+	own := ""
+	if c.Config != nil {
+		own = signalNumber(c.Config.StopSignal)
+	}
+	switch {
+	case slices.ContainsFunc(end.signals, func(s string) bool { return s == own || !slices.Contains(noticed, s) }):
 		return replace.EndOrdered
 	case end.died:
 		return replace.EndOwn
 	}
 	return replace.EndUnknown
+}
+
+// signalNumber is the number of a signal that is written as a number or a name, with or without SIG.
+func signalNumber(text string) string {
+	if _, err := strconv.Atoi(text); err == nil {
+		return text
+	}
+	return strconv.Itoa(int(unix.SignalNum("SIG" + strings.TrimPrefix(strings.ToUpper(text), "SIG"))))
 }
 
 // completed is what the ledger keeps of a workspace that ran to its end.

@@ -119,9 +119,40 @@ func TestAnEndThatIsWanted(t *testing.T) {
 	}
 }
 
+// TestDoneOverAStartOfTheEngine: what was done is done, whatever the engine's events tell of it afterwards.
+func TestDoneOverAStartOfTheEngine(t *testing.T) {
+	w := newWorldOn(t, dockertest.Private(t))
+	dir := t.TempDir()
+	w.want(func(d *workspace.Desired) {
+		d.Spec.Workspace.Mounts = []spec.Mount{{Type: spec.MountBind, Source: dir, Target: "/data"}}
+		d.Spec.Workspace.Command = []string{"sh", "-c", "echo ran >> /data/runs"}
+	})
+	w.converge()
+	wait := w.api.ContainerWait(t.Context(), w.box("web").ID, client.ContainerWaitOptions{})
+	select {
+	case <-wait.Result:
+	case err := <-wait.Error:
+		t.Fatal(err)
+	}
+	w.converge()
+	w.d.Restart()
+	w.anew()
+	if got := w.settle(); got.name != "converged" || got.reason.Code != spec.CodeCompleted || len(got.acts) != 0 {
+		t.Fatalf("after a start of the engine: %s %s after %v", got.name, got.reason, got.acts)
+	}
+	raw, err := os.ReadFile(filepath.Join(dir, "runs"))
+	w.ok(err)
+	if string(raw) != "ran\n" {
+		t.Errorf("it ran %q", raw)
+	}
+}
+
 // TestToldToEnd: a service that somebody stops ends with code 0 as well, and is started again.
 func TestToldToEnd(t *testing.T) {
 	w := newWorld(t)
+	w.want(func(d *workspace.Desired) { // as Apache's image has it
+		d.Spec.Workspace.StopSignal, d.Spec.Workspace.Command = "SIGWINCH", []string{"sh", "-c", "trap 'exit 0' WINCH; sleep 1000 & wait"}
+	})
 	w.converge("create")
 	_, err := w.api.ContainerStop(t.Context(), w.one().ID, client.ContainerStopOptions{})
 	w.ok(err)
