@@ -81,18 +81,7 @@ func TestAnEndThatIsWanted(t *testing.T) {
 				d.Spec.Workspace.Mounts = []spec.Mount{{Type: spec.MountBind, Source: dir, Target: "/data"}}
 				d.Spec.Workspace.Command = []string{"sh", "-c", "echo ran >> /data/runs"}
 			})
-			ended := func() {
-				t.Helper()
-				w.converge()
-				wait := w.api.ContainerWait(t.Context(), w.box("web").ID, client.ContainerWaitOptions{})
-				select {
-				case <-wait.Result:
-				case err := <-wait.Error:
-					t.Fatal(err)
-				}
-				w.converge()
-			}
-			ended()
+			w.toItsEnd()
 			w.quiet()
 			if got := w.settle(); got.reason.Code != spec.CodeCompleted || runs() != 1 {
 				t.Fatalf("it is %s and ran %d times", got.reason, runs())
@@ -104,7 +93,7 @@ func TestAnEndThatIsWanted(t *testing.T) {
 				t.Fatalf("its container was removed: %s %s after %v, and it ran %d times", got.name, got.reason, got.acts, runs())
 			}
 			w.want(func(d *workspace.Desired) { d.Spec.Workspace.Env = []spec.Env{{Name: "A", Value: "2"}} })
-			if ended(); runs() != 2 {
+			if w.toItsEnd(); runs() != 2 {
 				t.Fatalf("another spec: it ran %d times", runs())
 			}
 			w.r.Delete = true
@@ -112,7 +101,7 @@ func TestAnEndThatIsWanted(t *testing.T) {
 			w.converge("remove")
 			w.r.Delete = false
 			w.r.Generation++
-			if ended(); runs() != 3 {
+			if w.toItsEnd(); runs() != 3 {
 				t.Fatalf("declared once more: it ran %d times", runs())
 			}
 		})
@@ -127,14 +116,7 @@ func TestDoneOverAStartOfTheEngine(t *testing.T) {
 		d.Spec.Workspace.Mounts = []spec.Mount{{Type: spec.MountBind, Source: dir, Target: "/data"}}
 		d.Spec.Workspace.Command = []string{"sh", "-c", "echo ran >> /data/runs"}
 	})
-	w.converge()
-	wait := w.api.ContainerWait(t.Context(), w.box("web").ID, client.ContainerWaitOptions{})
-	select {
-	case <-wait.Result:
-	case err := <-wait.Error:
-		t.Fatal(err)
-	}
-	w.converge()
+	w.toItsEnd()
 	w.d.Restart()
 	w.anew()
 	if got := w.settle(); got.name != "converged" || got.reason.Code != spec.CodeCompleted || len(got.acts) != 0 {
@@ -274,4 +256,17 @@ func TestWhatDidNotRunIsNotGoneBackTo(t *testing.T) {
 			}
 		}
 	}
+}
+
+// toItsEnd converges, waits until the container has ended by itself, and converges again.
+func (w *world) toItsEnd() {
+	w.t.Helper()
+	w.converge()
+	wait := w.api.ContainerWait(w.t.Context(), w.box("web").ID, client.ContainerWaitOptions{})
+	select {
+	case <-wait.Result:
+	case err := <-wait.Error:
+		w.t.Fatal(err)
+	}
+	w.converge()
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/steadyfleet/steady/internal/disk"
 	"github.com/steadyfleet/steady/internal/store"
@@ -53,26 +54,38 @@ func decodeHead(b []byte) (h store.Head, ok bool) {
 
 func (s *Store) anchorFile() string { return filepath.Join(s.dir, "anchor") }
 
-// readAnchor reads the anchor and whether there has to be one.
+// readAnchor reads the anchor, and before it whether there has to be one: whoever leads meanwhile
+// writes the file first.
 func (s *Store) readAnchor(ctx context.Context) error {
-	if err := s.reopenAnchor(); err != nil {
+	if err := s.readers.QueryRowContext(ctx, `SELECT count(*) > 0 FROM anchored`).Scan(&s.anchor.noted); err != nil {
 		return err
 	}
-	return s.readers.QueryRowContext(ctx, `SELECT count(*) > 0 FROM anchored`).Scan(&s.anchor.noted)
+	return s.reopenAnchor()
 }
+
+// Another process may be in the middle of writing the anchor: one that is damaged is read again so many
+// times, so long apart.
+const (
+	anchorReads = 50
+	anchorPause = 2 * time.Millisecond
+)
 
 // reopenAnchor reads the anchor as whoever had the lease before left it.
 func (s *Store) reopenAnchor() error {
-	file, err := disk.OpenAnchor(s.anchorFile())
-	if err != nil {
-		return err
-	}
-	if _, state := file.Last(); state == disk.AnchorDamaged { // it may be being written just now
+	var file *disk.Anchor
+	for try := range anchorReads {
+		if try > 0 {
+			time.Sleep(anchorPause)
+		}
+		var err error
 		if file, err = disk.OpenAnchor(s.anchorFile()); err != nil {
 			return err
 		}
+		if _, state := file.Last(); state != disk.AnchorDamaged {
+			break
+		}
 	}
-	err = s.anchor.close()
+	err := s.anchor.close()
 	s.anchor.file = file
 	if raw, _ := file.Last(); raw != nil {
 		s.anchor.last, _ = decodeHead(raw)
