@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/steadyfleet/steady/internal/agent/hosting"
+	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/managed"
 	"github.com/steadyfleet/steady/internal/core/spec"
@@ -191,5 +192,25 @@ func TestAdmitTakesSecretsOfTheSessionAlone(t *testing.T) {
 	none := hosting.Admit(hosting.AdmitInput{Doc: wire.Managed{Entries: []wire.ManagedEntry{owned(naming("session/lab/1/p/q/password"), lab)}}, Delegation: delegating(spec.Bounds{})})
 	if len(none.Layer.Set.Workspaces) != 0 {
 		t.Errorf("%+v", none)
+	}
+}
+
+// TestNoEntryNamesACopyOfAnother: copies of files that workspaces share are told apart by owner, so that no entry of the
+// managed layer reads or writes one of the bundle or of another owner.
+func TestNoEntryNamesACopyOfAnother(t *testing.T) {
+	b := spec.Blob{Digest: digest.Of([]byte("x")), Size: 1}
+	text := `{"image":"app","contents":[{"target":"/x","blob":{"digest":"` + string(b.Digest) + `","size":1},"writable":true,"shared":"site"}]}`
+	names := map[string]bool{"site": true}
+	for _, owner := range []spec.Owner{spec.Operators, spec.SessionOwner("lab"), spec.SessionOwner("other")} {
+		got := hosting.Admit(hosting.AdmitInput{Delegation: delegating(spec.Bounds{Images: []string{"app"}, Owners: []string{"session"}}),
+			Doc: wire.Managed{Entries: []wire.ManagedEntry{owned(entry("image", "app", `{"ref":"app:1","pull":{}}`), owner), owned(entry("workspace", "w", text), owner)}}})
+		if len(got.Layer.Set.Workspaces) != 1 {
+			t.Fatalf("%s: %+v", owner, got.Refused)
+		}
+		name := got.Layer.Set.Workspaces[0].Contents[0].Shared
+		if names[name] {
+			t.Errorf("%q: the copy is named %q, as another's is", owner, name)
+		}
+		names[name] = true
 	}
 }
