@@ -2,9 +2,11 @@ package system
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/steadyfleet/steady/internal/core/deploy"
 	"github.com/steadyfleet/steady/internal/core/digest"
@@ -37,7 +39,7 @@ func (g Generation) Same(o Generation) bool {
 // GenerationObserved is the content of the bundles that a generation names.
 type GenerationObserved struct {
 	Bundle   fleet.Bundle
-	Keep     *spec.Set // containers of the bundle that may come back
+	Keep     *fleet.Bundle // that may come back; nil for none
 	Requests map[spec.ID]deploy.Request
 }
 
@@ -45,6 +47,8 @@ type GenerationObserved struct {
 type FileDesired struct {
 	File fleet.File `json:"file"`
 	Run  string     `json:"run"`
+	// BrokenBefore is as in spec.Desired.
+	BrokenBefore bool `json:"brokenBefore,omitempty"`
 }
 
 // Codes of generations.
@@ -57,6 +61,8 @@ const (
 	CodeSystem     engine.Code = "switching-system"
 	CodeDeploying  engine.Code = "deploying-containers"
 	CodeWiping     engine.Code = "wiping"
+
+	CodeBrokenBefore engine.Code = "broken-before"
 )
 
 type generations struct{ host Host }
@@ -82,7 +88,7 @@ func (g *generations) Observe(ctx context.Context, r engine.Resource[Generation]
 	if err != nil {
 		return o, err
 	}
-	o.Keep = keep.Containers
+	o.Keep = keep
 	return o, nil
 }
 
@@ -108,7 +114,7 @@ func (g *generations) Decide(v engine.View[Generation, GenerationObserved]) engi
 			return d
 		}
 	}
-	return engine.IsConverged(engine.Reason{})
+	return engine.IsConverged(s.rest)
 }
 
 // part is a child with its desired state decoded.
@@ -118,20 +124,22 @@ type part struct {
 	bundle   digest.Digest
 	nix      bool
 	released bool
+	excused  bool // it did not work before the run that set it
 }
 
 type switching struct {
 	want   Generation
 	bundle fleet.Bundle
-	keep   *spec.Set
+	keep   *fleet.Bundle
 	asks   map[spec.ID]deploy.Request
 	title  spec.NameMapper
 	parts  map[engine.Ref]part
-	order  []engine.Ref // of the children as given
+	order  []engine.Ref  // of the children as given
+	rest   engine.Reason // what is left that does not work, and did not before
 }
 
 func newSwitch(v engine.View[Generation, GenerationObserved]) *switching {
-	s := &switching{want: v.Resource.Desired, bundle: v.Observed.Bundle, keep: v.Observed.Keep, asks: v.Observed.Requests, parts: map[engine.Ref]part{}}
+	s := &switching{want: v.Resource.Desired, bundle: v.Observed.Bundle, keep: cmp.Or(v.Observed.Keep, &fleet.Bundle{}), asks: v.Observed.Requests, parts: map[engine.Ref]part{}}
 	for _, c := range v.Children {
 		p := part{Child: c}
 		var d struct {
@@ -139,10 +147,11 @@ func newSwitch(v engine.View[Generation, GenerationObserved]) *switching {
 			Bundle   digest.Digest   `json:"bundle"`
 			Nix      json.RawMessage `json:"nix"`
 			Released bool            `json:"released"`
+			Excused  bool            `json:"brokenBefore"`
 		}
 		// What does not decode is of another version: it is of no run.
 		if json.Unmarshal(c.Desired, &d) == nil {
-			p.run, p.bundle, p.nix, p.released = d.Run, d.Bundle, len(d.Nix) > 0, d.Released
+			p.run, p.bundle, p.nix, p.released, p.excused = d.Run, d.Bundle, len(d.Nix) > 0, d.Released, d.Excused
 		}
 		s.parts[c.Ref] = p
 		s.order = append(s.order, c.Ref)
@@ -212,9 +221,26 @@ func (s *switching) files() (engine.Decision, bool) {
 	}
 	write := make([]engine.Intent, len(s.bundle.Files))
 	for i, f := range s.bundle.Files {
-		write[i] = engine.Upsert(engine.Ref{Kind: KindFile, ID: f.Path}, FileDesired{File: f, Run: s.want.Run})
+		d := FileDesired{File: f, Run: s.want.Run}
+		d.BrokenBefore = s.fileBroken(f)
+		write[i] = engine.Upsert(engine.Ref{Kind: KindFile, ID: f.Path}, d)
 	}
 	return s.stage(engine.NewReason(CodeWriting, "writing files"), write...)
+}
+
+// fileBroken reports whether a file, which the run does not change, could not be written before it either.
+func (s *switching) fileBroken(f fleet.File) bool {
+	p, ok := s.parts[engine.Ref{Kind: KindFile, ID: f.Path}]
+	var was FileDesired
+	if !ok || p.Delete || p.Phase.Terminal() || json.Unmarshal(p.Desired, &was) != nil || was.File != f {
+		return false
+	}
+	return deploy.BrokenBefore(p.Child, was.Run, was.BrokenBefore, s.want.Run, slices.Contains(s.keep.Files, f))
+}
+
+// brokenBefore notes a part for which the run does not fail.
+func (s *switching) brokenBefore(c engine.Child) {
+	s.rest = engine.NewReason(CodeBrokenBefore, c.Ref.String()+" did not work before this release, which does not change it: "+c.Reason.Text())
 }
 
 // system switches the Nix system: before containers and steps, which run on it.
@@ -285,6 +311,8 @@ func (s *switching) stage(why engine.Reason, parts ...engine.Intent) (engine.Dec
 		case !ok || p.Delete || p.Phase.Terminal() || p.Order != in.Order || !bytes.Equal(p.Desired, in.Desired):
 			intents = append(intents, in)
 			pending = true
+		case p.excused && p.Phase != engine.Converged:
+			s.brokenBefore(p.Child)
 		case p.Phase == engine.Failed && bad == nil:
 			bad = &p
 		case p.Phase != engine.Failed && p.Phase != engine.Converged:
@@ -316,13 +344,15 @@ func (s *switching) containers() (engine.Decision, bool) {
 	for _, ref := range s.order {
 		children = append(children, s.parts[ref].Child)
 	}
-	p := deploy.Next(deploy.Want{Set: s.bundle.Containers, Keep: s.keep, Run: s.want.Run, Title: s.title, Requests: s.asks}, children)
+	p := deploy.Next(deploy.Want{Set: s.bundle.Containers, Keep: s.keep.Containers, Run: s.want.Run, Title: s.title, Requests: s.asks}, children)
 	switch {
 	case len(p.Failed) > 0:
 		bad := p.Failed[0]
 		return engine.Fail(engine.NewReason(CodePartFailed, bad.Ref.String()+": "+bad.Reason.Text())).With(p.Intents...), true
 	case !p.Done():
 		return engine.Wait(engine.NewReason(CodeDeploying, "deploying "+p.Message())).With(p.Intents...), true
+	case len(p.Broken) > 0:
+		s.brokenBefore(p.Broken[0])
 	}
 	return engine.Decision{}, false
 }

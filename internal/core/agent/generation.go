@@ -1,8 +1,7 @@
 package agent
 
 import (
-	"fmt"
-
+	"github.com/steadyfleet/steady/internal/core/deploy"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/host"
 )
@@ -25,7 +24,7 @@ type Generation struct {
 func GenerationOf(m *host.State) Generation {
 	if m.Reverting || m.Phase == host.Reverted {
 		return Generation{Bundle: m.From, Revert: true, Leaving: m.Target, Keep: m.Target,
-			Run: fmt.Sprintf("%s back %d", m.Grant, m.RevertFailures+1)}
+			Run: deploy.BackRun(m.Grant, m.RevertFailures+1)}
 	}
 	return Generation{Bundle: m.Target, Run: m.Grant, Keep: m.From}
 }

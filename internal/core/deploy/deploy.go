@@ -72,6 +72,7 @@ type Plan struct {
 	Waiting []Wait
 	Pending []engine.Ref   // set, and on its way
 	Failed  []engine.Child // of what is declared
+	Broken  []engine.Child // before this run, which does not change them: no failure of it
 }
 
 // Done reports whether everything declared has converged.
@@ -110,6 +111,7 @@ type item struct {
 	work      *spec.Workspace // nil for other kinds
 	fetched   bool
 	suspended bool
+	before    before
 }
 
 type planner struct {
@@ -157,7 +159,9 @@ func (p *planner) declare(s *spec.Set) []*item {
 		}
 		k := spec.Known.Kind(id.Kind)
 		it.needs, it.fetched = r.Needs(), k.Fetched
-		it.intent = p.intent(id, k, k.DesiredOf(s, r, p.want.Title))
+		value := k.DesiredOf(s, r, p.want.Title)
+		it.before = p.before(id, value)
+		it.intent = p.intent(id, k, value, it.before.broken)
 		p.items[id] = it
 		out = append(out, it)
 	}
@@ -188,14 +192,14 @@ func (p *planner) restarts(s *spec.Set, w *spec.Workspace) {
 	}
 }
 
-func (p *planner) intent(id spec.ID, k *spec.Kind, value any) engine.Intent {
+func (p *planner) intent(id spec.ID, k *spec.Kind, value any, broken bool) engine.Intent {
 	ask, asked := p.want.Requests[id]
 	if !asked {
 		ask = p.asks[id]
 	}
 	ask = ask.toManager(k)
 	in := engine.Upsert(refOf(id), spec.Desired[any]{Spec: value, Run: p.want.Run, Verb: ask.Verb, Nonce: ask.Nonce,
-		Version: max(ask.Version, p.want.Versions[id])}).WithOrder(p.orderOf(id.Kind))
+		Version: max(ask.Version, p.want.Versions[id]), BrokenBefore: broken}).WithOrder(p.orderOf(id.Kind))
 	if t := p.want.Until[id]; t != 0 {
 		in = in.WithNotAfter(t.Time())
 	}
@@ -252,15 +256,20 @@ func (p *planner) is(it *item, phase engine.Phase) bool {
 func (p *planner) settle(it *item) {
 	if !p.set(it) {
 		if n, blocked := p.blocked(it); blocked {
+			if on := p.items[n.ID]; on != nil && on.before.broken && p.set(on) {
+				p.plan.Failed = append(p.plan.Failed, p.children[on.intent.Ref])
+			}
 			p.plan.Waiting = append(p.plan.Waiting, Wait{it.id, n})
 			return
 		}
 		p.plan.Intents = append(p.plan.Intents, it.intent)
 		return
 	}
-	switch c := p.children[it.intent.Ref]; c.Phase {
-	case engine.Converged:
-	case engine.Failed:
+	switch c := p.children[it.intent.Ref]; {
+	case c.Phase == engine.Converged:
+	case it.before.broken:
+		p.plan.Broken = append(p.plan.Broken, c)
+	case c.Phase == engine.Failed:
 		p.plan.Failed = append(p.plan.Failed, c)
 	default:
 		p.plan.Pending = append(p.plan.Pending, c.Ref)
@@ -274,7 +283,7 @@ func (p *planner) blocked(it *item) (spec.Need, bool) {
 		if on == nil {
 			continue // not of this set: its manager says what is missing
 		}
-		if !p.met(on, n) {
+		if !p.met(on, n) && !(on.before.broken && it.before.same) {
 			return n, true
 		}
 	}

@@ -35,6 +35,9 @@ type Desired[S any] struct {
 	// Version is that of the managed layer which set this or asked for Verb; 0:
 	// none did. It is for reports alone.
 	Version uint64 `json:"version,omitempty"`
+	// BrokenBefore says that the resource did not work when this run began, which does
+	// not change it: the run does not fail for it.
+	BrokenBefore bool `json:"brokenBefore,omitempty"`
 }
 
 // The kinds.
