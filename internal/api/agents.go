@@ -97,6 +97,7 @@ func (h *AgentRoutes) route(route Route, f func(http.ResponseWriter, *http.Reque
 		}
 		if err == nil {
 			deadlines(w, 0)
+			w.Header().Set(wire.Served, strconv.FormatInt(int64(h.c.Served()/time.Second)+1, 10))
 			err = f(w, r)
 		}
 		if err != nil {

@@ -83,6 +83,7 @@ func (c *Control) invalidateState(t *turn, cause error) error {
 	}
 	c.cfg.Log.Error("nothing of this turn was committed; folding the log again", "err", cause)
 	c.metrics.invalidated.Inc()
+	c.serving.away(time.Now(), "its log took nothing")
 	if errors.Is(cause, store.ErrFull) || errors.Is(cause, store.ErrBusy) {
 		c.core.Pause(c.time())
 	}

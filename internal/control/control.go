@@ -55,6 +55,7 @@ type Control struct {
 	operators atomic.Pointer[map[[sha256.Size]byte]*bearer] // by the hash of their secret
 	metrics   *metrics
 	started   time.Time
+	serving   serving
 	last      atomic.Int64 // newest instant that now returned
 	end       atomic.Pointer[store.Head]
 	safeBlock atomic.Pointer[gate.Block] // why nothing but ways back is granted
@@ -144,6 +145,11 @@ func Open(ctx context.Context, cfg Config) (*Control, error) {
 		return nil, err
 	}
 	c.facts = c.state.FactsAfter()
+	began := ""
+	if c.head.Seq > 0 {
+		began = "it began to lead"
+	}
+	c.serving.away(time.Now(), began)
 	c.core = server.Begin(cfg.Config, c.state, head.Term, strings.ToLower(rand.Text()[:server.MaxNonce]), &c.hosts, c.time(), c.head.Seq > 0, c.SetBack())
 	if b := c.SetBack(); b != nil {
 		c.cfg.Log.Error("the log was set back; everything is refused until the owner of the data folder ends this", "reason", b.Reason, "logged", b.Logged, "acknowledged", b.Acknowledged, "next", b.Next())

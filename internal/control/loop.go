@@ -108,6 +108,7 @@ func (c *Control) Run(ctx context.Context) error {
 	defer background(ctx, c.watchLog)()
 	defer background(ctx, c.watchStore)()
 	defer background(ctx, c.dropGone)()
+	defer background(ctx, c.watchPulse)()
 	defer c.past.unused.Stop()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -213,6 +214,9 @@ func (c *Control) turn(t *turn) error {
 // decided. After an error the state must be folded again.
 func (c *Control) decide(t *turn) error {
 	err := c.raiseTerm(t)
+	if err == nil {
+		err = c.resume(t)
+	}
 	if err == nil {
 		err = c.apply(t)
 	}

@@ -271,7 +271,8 @@ func (a *agent) flush() {
 		}
 		if acked, ok := s.ingest(a, chain, batch, said); ok {
 			a.w.checks.acknowledged(a, acked)
-			a.w.send(a, func() { a.ackedBy(acked, era) })
+			served := s.served()
+			a.w.send(a, func() { a.ackedBy(acked, core.Contact{Era: era, Served: served}) })
 		}
 	})
 	a.later(a.w.between(2*clock.Second, 8*clock.Second), func() {
@@ -282,18 +283,18 @@ func (a *agent) flush() {
 
 // ackedBy takes where the server says that it stands, which may be behind: it was
 // restored from a backup, and is sent again what it forgot.
-func (a *agent) ackedBy(upTo uint64, era clock.Instant) {
+func (a *agent) ackedBy(upTo uint64, contact core.Contact) {
 	if last := uint64(len(a.chain)); (core.Outbox{Oldest: 1, Acked: a.acked, Last: last}).Resume(0, upTo, "") == nil {
 		a.acked = upTo
 	}
-	a.contact(era)
+	a.contact(contact)
 	a.flush()
 }
 
-// contact is an answer to a request that began in an era.
-func (a *agent) contact(era clock.Instant) {
+// contact is an answer to a request.
+func (a *agent) contact(in core.Contact) {
 	if a.core.AwaitsContact() {
-		a.step(core.Contact{Era: era})
+		a.step(in)
 	}
 }
 
@@ -334,6 +335,7 @@ func (a *agent) heartbeat() {
 		if h := s.state.Hosts[a.name]; s.away() || h == nil || h.Incarnation != a.inc {
 			return
 		}
+		served := s.served()
 		overrides, root, release := s.overrides(), s.state.Root.Version, s.edition()
 		chain, life := s.chainOf(a, s.state.Hosts[a.name], &answer), a.life
 		a.w.send(a, func() {
@@ -354,7 +356,7 @@ func (a *agent) heartbeat() {
 				a.acked = acked
 				a.flush()
 			}
-			a.contact(era)
+			a.contact(core.Contact{Era: era, Served: served})
 		})
 	})
 }

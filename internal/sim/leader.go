@@ -69,6 +69,9 @@ func (s *server) start() {
 		}
 		s.sameAs(was, s.began)
 	}
+	if ok, refused := s.step(coreserver.Resumed{Reason: "it began to lead"}); !ok && refused == nil {
+		return // it died
+	}
 	s.wake()
 }
 

@@ -49,6 +49,7 @@ type server struct {
 	// began, until and owed are the judge's: when it started, when it has waited long
 	// enough for hosts to report, and what it has to wait for.
 	began, until clock.Instant
+	since        clock.Instant // of the world, when the process began
 	owed         map[string]debt
 	labs         *labs // nil while it runs none
 }
@@ -69,13 +70,18 @@ func (s *server) begin(state *plan.State, head int) {
 	s.lastEvents, s.sessions, s.views, s.owed = map[string]uint64{}, map[string]*coreserver.Session{}, map[string]*coreserver.View{}, map[string]debt{}
 	s.life++
 	s.w.log.processes++
-	s.wakeAt, s.last = 0, 0
+	s.wakeAt, s.last, s.since = 0, 0, s.w.now
 	s.core = coreserver.Begin(times, s.fresh(state, head), s.term, fmt.Sprint("p", s.w.log.processes), s, s.time(), head > 0, s.w.log.setBack())
 	state.Watch(func(e event.Entry, ev event.Event) {
 		s.follow(e)
 		s.folded = append(s.folded, folded{e, ev})
 	})
 	s.open()
+}
+
+// served is what answers to hosts tell, in whole seconds.
+func (s *server) served() clock.Duration {
+	return s.w.now.Sub(s.since)/clock.Second*clock.Second + clock.Second
 }
 
 // now is the wall clock, which never goes back while the process lives.

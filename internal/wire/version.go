@@ -13,6 +13,10 @@ const (
 	Version  = "1"
 )
 
+// Served is the header of an answer to an agent with the seconds, rounded up, for which the
+// server has served without a gap: hosts tell by it who was away.
+const Served = "Steady-Served"
+
 // Range is the versions that one end knows.
 type Range struct{ Oldest, Newest int }
 

@@ -56,14 +56,14 @@ type Agent struct {
 	wakeObserve   chan struct{} // the generation or a repair may have moved
 	wakeUplink    chan struct{} // there may be events to send
 	wakeLater     chan struct{} // likewise, and they can wait for more
-	wakeContact   chan struct{} // the server accepted a request of contactEra
+	wakeContact   chan struct{} // there is a new contact
 	wakeHeartbeat chan struct{} // a heartbeat is due: the server answers again, or has to know something
 
-	// era and wantContact are the reducer's Era and AwaitsContact; contactEra is the
-	// era of the newest accepted request that was awaited.
+	// era and wantContact are the reducer's Era and AwaitsContact; contact is the newest
+	// accepted request that was awaited.
 	era         atomic.Int64
 	wantContact atomic.Bool
-	contactEra  atomic.Int64
+	contact     atomic.Pointer[core.Contact]
 	newest      atomic.Pointer[core.NewestPlan]
 	unlearned   atomic.Bool  // the newest delegation could not be read
 	overrides   overrideList // that was accepted; the uplink's
@@ -390,13 +390,13 @@ func (a *Agent) Status() Status {
 }
 
 // onAccepted notes that the server accepted a request that began in an era.
-func (a *Agent) onAccepted(era int64) {
+func (a *Agent) onAccepted(era int64, served time.Duration) {
 	a.lastContact.Store(int64(a.time.Now()))
 	if a.answered() {
 		wake(a.wakeHeartbeat)
 	}
 	if era == a.era.Load() && a.wantContact.Load() {
-		a.contactEra.Store(era)
+		a.contact.Store(&core.Contact{Era: clock.Instant(era), Served: clock.Duration(served)})
 		wake(a.wakeContact)
 	}
 }

@@ -62,7 +62,7 @@ func (r *reducer) run(ctx context.Context) error {
 		case <-r.a.wakeObserve:
 			err = r.observe(ctx)
 		case <-r.a.wakeContact:
-			err = r.step(ctx, message{in: core.Contact{Era: clock.Instant(r.a.contactEra.Load())}})
+			err = r.step(ctx, message{in: *r.a.contact.Load()})
 		case <-timer.C:
 			err = r.step(ctx, message{in: core.Elapsed{}})
 		}

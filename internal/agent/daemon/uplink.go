@@ -12,7 +12,6 @@ import (
 	"github.com/steadyfleet/steady/internal/agent/uplink"
 	"github.com/steadyfleet/steady/internal/agent/verify"
 	core "github.com/steadyfleet/steady/internal/core/agent"
-	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/trust"
 	"github.com/steadyfleet/steady/internal/wire"
 )
@@ -76,8 +75,8 @@ func (c uplinkAgent) Compared(ctx context.Context, in core.ServerChain) {
 	if in.Matters(asked) {
 		c.a.post(ctx, in)
 	}
-	if asked { // the answer is a contact too, and none was taken while it asked
-		c.a.post(ctx, core.Contact{Era: clock.Instant(c.a.contactEra.Load())})
+	if contact := c.a.contact.Load(); asked && contact != nil { // the answer is a contact too, and none was taken while it asked
+		c.a.post(ctx, *contact)
 	}
 }
 

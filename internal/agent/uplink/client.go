@@ -68,15 +68,18 @@ type ClientOptions struct {
 	TLS  *tls.Config
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// Begin is called before a request of the agent's own routes, and Accepted
-	// with its result after the server accepted that request. Both may be nil.
+	// with its result after the server accepted that request, and with how long the
+	// server has served without a gap, 0 where it does not tell. Both may be nil.
 	Begin    func() int64
-	Accepted func(begun int64)
+	Accepted func(begun int64, served time.Duration)
 }
 
 // Client is safe for concurrent use.
 type Client struct {
 	o    ClientOptions
 	http atomic.Pointer[http.Client]
+	// served is what the newest answer told of wire.Served, in seconds.
+	served atomic.Int64
 
 	mu      sync.Mutex
 	address agent.Address
@@ -350,7 +353,7 @@ func (c *Client) begin(path string) (accepted func()) {
 	}
 	return func() {
 		if own && c.o.Accepted != nil {
-			c.o.Accepted(begun)
+			c.o.Accepted(begun, time.Duration(c.served.Load())*time.Second)
 		}
 	}
 }
@@ -388,6 +391,8 @@ func (c *Client) send(req *http.Request) (*http.Response, error) {
 	if used != c.http.Load() { // renewed meanwhile: the old connection goes once it is idle
 		res.Body = &closing{res.Body, used}
 	}
+	served, _ := strconv.ParseInt(res.Header.Get(wire.Served), 10, 32) // 0 of a server that does not tell
+	c.served.Store(max(served, 0))
 	if res.StatusCode/100 == 2 {
 		if err := wire.Known.Understands(res.Header.Get(wire.Protocol)); err != nil {
 			_ = res.Body.Close()

@@ -73,7 +73,7 @@ func TestStreamGoesBothWaysAtOnce(t *testing.T) {
 			}
 			_ = http.NewResponseController(w).Flush()
 		}
-	}, uplink.ClientOptions{Begin: func() int64 { return 5 }, Accepted: func(at int64) { accepted.Add(at) }})
+	}, uplink.ClientOptions{Begin: func() int64 { return 5 }, Accepted: func(at int64, _ time.Duration) { accepted.Add(at) }})
 	d := open(t, c)
 	out, in := wire.NewFrameWriter(d), wire.NewFrameReader(d)
 	for i := range 3 {
@@ -100,7 +100,7 @@ func TestStreamSaysWhyItIsNotAccepted(t *testing.T) {
 	c := serve(t, true, func(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusNotFound)
 		_, _ = io.WriteString(w, `{"title":"no such stream","status":404,"detail":"it is over"}`)
-	}, uplink.ClientOptions{Accepted: func(int64) { t.Error("a refusal counts as accepted") }})
+	}, uplink.ClientOptions{Accepted: func(int64, time.Duration) { t.Error("a refusal counts as accepted") }})
 	d := open(t, c)
 	err := d.Accepted()
 	if uplink.StatusOf(err) != http.StatusNotFound || !strings.Contains(err.Error(), "it is over") {

@@ -149,6 +149,9 @@ var messages = []message{
 	row(func(v event.LogCheckpoint) string {
 		return fmt.Sprintf("checkpoint of the log up to record %d: when it is old enough, those records are removed", v.Through)
 	}),
+	row(func(v event.ServerResumed) string {
+		return "the server serves again (" + v.Reason + "): hosts that act have time to report, and none is blamed for its silence"
+	}),
 	row(func(v event.SafeModeEnded) string {
 		missing := ""
 		if v.Acknowledged > v.Logged {

@@ -103,14 +103,18 @@ func (t *turn) observe() {
 	}
 }
 
-// Contact says that the server accepted a request which began in an Era.
-type Contact struct{ Era clock.Instant }
+// Contact says that the server accepted a request which began in an Era. Served is as in
+// host.Contact.
+type Contact struct {
+	Era    clock.Instant
+	Served clock.Duration
+}
 
 func (in Contact) apply(t *turn) error {
 	if in.Era != t.s.Era() || !t.s.AwaitsContact() {
 		return nil
 	}
-	return t.machine(host.Contact{})
+	return t.machine(host.Contact{Served: in.Served})
 }
 
 // ProbeObserved is what one run of a probe of a round found. One of an earlier

@@ -129,7 +129,7 @@ const reportWithin = 3 * clock.Minute
 
 // checkSilence checks that a host which acts and is not heard from has failed by the
 // time that any activation and its confirmation may take, and that one which is heard and
-// does not report has been given up.
+// does not report has been given up, by a server that was there to hear it.
 func checkSilence(f *finding, s *plan.State, h *plan.Host, now clock.Instant) {
 	if h.SilentFailure || !h.Acting() {
 		return
@@ -143,6 +143,9 @@ func checkSilence(f *finding, s *plan.State, h *plan.Host, now clock.Instant) {
 		return
 	}
 	p := &r.Plan.Header.Policy
+	if s.Resumed.Add(p.ConfirmWindow + reportWithin).Sub(now) >= 0 {
+		return // the server was away, and listens
+	}
 	if h.SilentSince != 0 && now.Sub(h.SilentSince) > max(p.ConfirmWindow, p.ActivationDeadline) {
 		f.addf("S10", "host %s is %s in %s, silent since %s, and has not failed", h.Name, h.Machine.Phase, r.Name, h.SilentSince)
 	}

@@ -48,6 +48,8 @@ func (l *Log) fleetEvent(e event.Entry, ev event.Event) {
 		l.checkpoint = ev.Through
 	case event.ResourceRecorded:
 		l.must(ev.Subject().Name != "" && len(ev.Write) > 0, "S25", "rows of no session were recorded, or none")
+	case event.ServerResumed:
+		l.must(ev.Reason != "", "S28", "the server resumed without a reason")
 	case event.SafeModeEnded:
 		l.must(ev.Actor != "" && ev.Reason != "", "S28", "safe mode was ended by nobody, or without a reason")
 	}

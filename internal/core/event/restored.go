@@ -1,7 +1,7 @@
 package event
 
 // Events of a log that is behind what was acknowledged: it was restored from a backup,
-// or its database lost its end.
+// or its database lost its end, or nobody served it for a while.
 
 // SafeModeEnded says that an operator ended the server's safe mode: grants are given
 // again although something acknowledged is missing. Hosts are those that still had
@@ -28,11 +28,19 @@ type LogRestored struct {
 	Process string `json:"process,omitempty"`
 }
 
-// EventType names of what follows a restore.
+// ServerResumed says that a server serves again that did not for a while, in which hosts
+// that act could not report: it began to lead, its process stood still, or its log took nothing.
+type ServerResumed struct {
+	Reason string `json:"reason"`
+}
+
+// EventType names of what follows a restore or an outage.
 func (SafeModeEnded) EventType() string { return "safe_mode.ended" }
 func (LogRestored) EventType() string   { return "log.restored" }
+func (ServerResumed) EventType() string { return "server.resumed" }
 
 func init() {
 	add(LogRestored{}, ofHost, notice(warn, "the log lacks events that this host was acknowledged; the host sends them again", "from to"), mark(2))
+	add(ServerResumed{}, notice(info, "hosts that act have the time to report again that this server's absence took from them", "reason"), mark(1))
 	add(SafeModeEnded{}, notice(warn, "safe mode ended by an operator", "actor reason hosts logged acknowledged"), mark(3))
 }

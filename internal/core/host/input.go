@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 )
@@ -73,8 +74,11 @@ func (r *SubResult) Passed() bool { return r.Status == ControlPass }
 // ControlPass is the status of a control that passed; every other one failed.
 const ControlPass = "pass"
 
-// Contact says that the server accepted a request of this host.
-type Contact struct{}
+// Contact says that the server accepted a request of this host. Served is how long the server
+// has served without a gap, in whole seconds; 0 where it does not tell.
+type Contact struct {
+	Served clock.Duration `json:"served,omitempty"`
+}
 
 // Elapsed says that an instant named by Due has come.
 type Elapsed struct{}

@@ -105,9 +105,9 @@ type State struct {
 	// after MaxReverts and the host stays Failed for a person.
 	RevertFailures int           `json:"revertFailures,omitempty"`
 	RevertedAt     clock.Instant `json:"revertedAt,omitempty"`
-	// BlameBy ends the wait for contact after a dead-man revert: contact before
-	// it shows that the bundle had cut the host off, silence that the server
-	// was away.
+	// BlameBy ends the wait for contact after a dead-man revert: contact before it
+	// with a server that has served since the activation shows that the bundle had
+	// cut the host off, silence that the server was away.
 	BlameBy clock.Instant `json:"blameBy,omitempty"`
 }
 

@@ -169,8 +169,12 @@ func failing(in ProbeObserved) []string {
 	return slices.Compact(out)
 }
 
-func (Contact) accept(t *turn) error {
+func (in Contact) accept(t *turn) error {
 	t.s.ConfirmBy = 0
+	away := in.Served != 0 && t.now.Sub(t.s.CompletedAt) > in.Served // for a part of the window
+	if t.s.BlameBy != 0 && away {
+		t.s.BlameBy = 0
+	}
 	if t.s.BlameBy != 0 {
 		t.s.BlameBy = 0
 		t.refuse("contact came back after the revert: " + string(ContactLost))

@@ -245,7 +245,7 @@ func (d *decider) force(r *Rollout) bool {
 func (d *decider) quarantine(r *Rollout) (news bool) {
 	for i := range r.Manifest.Leaves {
 		leaf := &r.Manifest.Leaves[i]
-		if m := r.Marks[leaf.Host]; (m.Failed || m.Refused) && !d.Channel(r.Channel).Quarantined[leaf.Target] {
+		if m := r.Marks[leaf.Host]; (m.Failed && !m.Away || m.Refused) && !d.Channel(r.Channel).Quarantined[leaf.Target] {
 			d.do("", event.QuarantineAdded{Channel: r.Channel, Digest: leaf.Target, Rollout: r.Name})
 			news = true
 		}

@@ -30,6 +30,7 @@ type Facts struct {
 	releaseEpoch uint64        // of the newest release
 	asked        int           // repairs
 	opened       int           // rollouts
+	resumed      clock.Instant // when a server began to serve again
 }
 
 // Channel is what the log states of one channel.
@@ -73,7 +74,7 @@ type Rollout struct {
 }
 
 // Mark is what stays of a member's part in a rollout.
-type Mark struct{ Failed, Proven, Refused, Claimed bool }
+type Mark struct{ Failed, Proven, Refused, Claimed, Away bool }
 
 // Failing is one control, or one probe as a whole, that does not pass on a host.
 type Failing struct{ Host, Control string }

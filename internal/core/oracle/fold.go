@@ -51,6 +51,8 @@ func (f *Facts) Apply(e event.Entry, ev event.Event) error {
 	case event.HostEnrolled, event.CertificateRenewed, event.HostRevoked, event.HostDecommissioned, event.HostForked, event.HostSlotFreed,
 		event.HostSilent, event.HostReturned, event.HostFailedSilently, event.HostHead, event.LogRestored, event.HostDegraded, event.HostRecovered, event.HostFrozen, event.HostUnfrozen:
 		f.presence(f.Host(e.Host()), e.At, ev)
+	case event.ServerResumed:
+		f.resumed = e.At
 	case event.ManagedSet, event.ManagedRemoved:
 		f.Host(e.Host()).sits(ev)
 	case event.WorkloadsRemoved:

@@ -209,11 +209,23 @@ func (h *Host) Unwilling() bool {
 }
 
 // SilenceEnds is when the patience with a host that acts ends, and whether that is the
-// patience with one that is there; zero is never. Who is silent has its confirm window,
+// patience with one that is there; zero is never. After the server was away, every host has
+// its confirm window and three minutes. Who is silent has its confirm window,
 // or while it may be rebooting as long as an activation may take. Who is there has all
 // that its policy and its soak allow, and three minutes; one that waits for a reboot
 // which it may not do yet has no end. Who is there and repairs has as much.
 func (f *Facts) SilenceEnds(h *Host) (at clock.Instant, there bool) {
+	if at, there = f.silenceEnds(h); at == 0 || f.resumed == 0 {
+		return at, there
+	}
+	listened := f.resumed.Add(3 * clock.Minute)
+	if m, leaf := f.leaf(h.Name, h.ActsFor()); leaf != nil {
+		listened = listened.Add(policyOf(m, leaf).ConfirmWindow)
+	}
+	return max(at, listened), there
+}
+
+func (f *Facts) silenceEnds(h *Host) (at clock.Instant, there bool) {
 	if !h.acts() && !h.repairs() || h.Overdue {
 		return 0, false
 	}

@@ -106,7 +106,8 @@ func (f *Facts) stepped(h *Host, at clock.Instant, ev event.HostStepped) error {
 	}
 	f.soakedIn(h)
 	if m.Phase == host.Failed && was.Phase != host.Failed && m.Cause != host.RevertOrdered && !h.earlier(r) {
-		r.mark(h.Name, func(k *Mark) { k.Failed, k.Proven = true, true })
+		away := m.Cause == host.ContactLost && f.resumed > h.Began
+		r.mark(h.Name, func(k *Mark) { k.Failed, k.Proven, k.Away = true, true, away })
 	}
 	return nil
 }

@@ -27,6 +27,7 @@ type saved struct {
 	Edges        []fleet.Edge
 	Issued       clock.Instant
 	Accepted     clock.Instant
+	Resumed      clock.Instant
 	Latest       clock.Instant
 	Before       clock.Instant
 	ReleaseEpoch uint64
@@ -47,7 +48,7 @@ type savedChannel struct {
 
 // Snapshot encodes the facts, the same ones always to the same bytes.
 func (f *Facts) Snapshot() (json.RawMessage, error) {
-	out := saved{Epoch: f.Epoch, Overrides: f.Overrides, Barred: f.Barred, Edges: f.Edges, Issued: f.issued, Accepted: f.accepted,
+	out := saved{Epoch: f.Epoch, Overrides: f.Overrides, Barred: f.Barred, Edges: f.Edges, Issued: f.issued, Accepted: f.accepted, Resumed: f.resumed,
 		Latest: f.latest, Before: f.before, ReleaseEpoch: f.releaseEpoch, Requested: f.asked, Opened: f.opened}
 	for _, name := range slices.Sorted(maps.Keys(f.hosts)) {
 		out.Hosts = append(out.Hosts, f.hosts[name])
@@ -84,7 +85,7 @@ func Restore(raw []byte, docs Documents) (*Facts, error) {
 		return nil, err
 	}
 	f := New(docs)
-	f.Epoch, f.Overrides, f.Edges, f.issued, f.accepted = in.Epoch, in.Overrides, in.Edges, in.Issued, in.Accepted
+	f.Epoch, f.Overrides, f.Edges, f.issued, f.accepted, f.resumed = in.Epoch, in.Overrides, in.Edges, in.Issued, in.Accepted, in.Resumed
 	f.latest, f.before, f.releaseEpoch, f.asked, f.opened = in.Latest, in.Before, in.ReleaseEpoch, in.Requested, in.Opened
 	maps.Copy(f.Barred, in.Barred)
 	for _, h := range in.Hosts {

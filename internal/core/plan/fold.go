@@ -59,6 +59,8 @@ func (s *State) ApplyEvent(e event.Entry, ev event.Event) error {
 		s.foldFacts(s.host(e.Host()), ev)
 	case event.RolloutPruned:
 		return s.foldPruned(ev)
+	case event.ServerResumed:
+		s.foldResumed(e.At)
 	case event.HostDegraded, event.HostRecovered:
 		s.foldHealth(e.At, s.host(e.Host()), ev)
 	case event.ManagedSet, event.ManagedRemoved:
@@ -213,7 +215,8 @@ func (s *State) foldStepped(e event.Entry, h *Host, ev event.HostStepped) error 
 			s.soakedFirst(h, r)
 		}
 		if h.Machine.Phase == host.Failed && before.Phase != host.Failed && h.Machine.Cause != host.RevertOrdered && !h.outlived(r) {
-			r.SetMark(h.Name, func(m *rollout.Mark) { m.Failed, m.Proven = true, true })
+			away := h.Machine.Cause == host.ContactLost && s.Resumed > h.Work.Since
+			r.SetMark(h.Name, func(m *rollout.Mark) { m.Failed, m.Proven, m.Away = true, true, away })
 			s.dirty[r.Channel] = true
 		}
 	}

@@ -356,7 +356,7 @@ func (p *planner) failurePolicy(r *rollout.Rollout, w int) {
 func (p *planner) quarantine(r *rollout.Rollout) (news bool) {
 	for i := range r.Members {
 		m, leaf := &r.Members[i], &r.Plan.Leaves[i]
-		if !m.Failed && m.Refused == "" {
+		if (!m.Failed || m.Away) && m.Refused == "" {
 			continue
 		}
 		if _, there := p.s.Channels[r.Channel].Quarantine[leaf.Target]; !there {

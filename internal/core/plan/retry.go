@@ -156,7 +156,7 @@ func (s *State) foldRetried(r *rollout.Rollout, at clock.Instant, ev event.Rollo
 		// Who failed and is still there has what the rollout brought, also from before another retry.
 		failed := status == rollout.Broken || h.Machine.Manifest == r.Manifest && h.Machine.Phase == host.Failed
 		r.SetMark(h.Name, func(m *rollout.Mark) {
-			m.Failed, m.Proven = false, false
+			m.Failed, m.Proven, m.Away = false, false, false
 			m.Claimed = m.Claimed && (status == rollout.Converged || failed)
 			if r.RetrySigned {
 				m.Refused = ""

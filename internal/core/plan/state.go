@@ -244,6 +244,8 @@ type State struct {
 	// Overrides are the signed words of operators, and Signed counts their changes.
 	Overrides gate.Overrides `json:"overrides,omitzero"`
 	Signed    uint64         `json:"signed,omitempty"`
+	// Resumed is when the server began to serve again after hosts that act could not report.
+	Resumed clock.Instant `json:"resumed,omitempty"`
 	warning.Warnings
 	docs        Documents
 	names       map[string]digest.Digest // the newest rollout of each name

@@ -3,6 +3,7 @@ package plan
 import (
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
+	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/host"
 	"github.com/steadyfleet/steady/internal/core/rollout"
 )
@@ -108,17 +109,46 @@ func (s *State) reported(h *Host, at clock.Instant) {
 	}
 }
 
+// foldResumed gives every host that acts time to report.
+func (s *State) foldResumed(at clock.Instant) {
+	s.Resumed = at
+	for _, h := range s.Hosts { // order-free: each has a time of its own
+		s.wakeGivenUp(h)
+	}
+}
+
+// ActsAny reports whether a host does something that it has to report by a time.
+func (s *State) ActsAny() bool {
+	for _, h := range s.Hosts { // order-free
+		if h.Acting() || h.repairsOnly() {
+			return true
+		}
+	}
+	return false
+}
+
 // givenUp is when what a host does of a rollout is given up unless it reports; zero when
-// nothing is waited for. Overdue says that the host need not be silent for it.
+// nothing is waited for. Overdue says that the host need not be silent for it. A server that
+// was away itself listens for a while first.
 func (s *State) givenUp(h *Host) (at clock.Instant, overdue bool) {
 	if !h.Acting() && !h.repairsOnly() || h.Overdue {
 		return 0, false
 	}
 	p := s.hostPlan(h, h.actsFor())
-	whole, confirm := s.whole(h), clock.Duration(0)
+	confirm := clock.Duration(0)
 	if p != nil {
 		confirm = p.Policy.ConfirmWindow
 	}
+	at, overdue = s.patience(h, p, confirm)
+	if at != 0 && s.Resumed != 0 {
+		at = max(at, s.Resumed.Add(confirm+reportPatience))
+	}
+	return at, overdue
+}
+
+// patience is givenUp by a server that never was away.
+func (s *State) patience(h *Host, p *fleet.HostPlan, confirm clock.Duration) (at clock.Instant, overdue bool) {
+	whole := s.whole(h)
 	if h.repairsOnly() { // which nobody waits for while it is silent
 		if h.Work.Began == 0 || !h.Online {
 			return 0, false

@@ -90,6 +90,9 @@ type Mark struct {
 	// Proven says that the host's own signed event reported the failure, so
 	// that other hosts can be shown it.
 	Proven bool `json:"proven,omitempty"`
+	// Away says that it failed for want of contact with a server that was away itself: its
+	// bundle is not to blame.
+	Away bool `json:"away,omitempty"`
 	// Refused is why the member declined for good.
 	Refused string `json:"refused,omitempty"`
 	// Claimed says that the member acted on a grant of this rollout.

@@ -22,6 +22,10 @@ type Input interface {
 // Connected says that a host made a request.
 type Connected struct{ Host string }
 
+// Resumed says that the server serves again, and why hosts could not report for a while. It
+// comes before what they report then.
+type Resumed struct{ Reason string }
+
 // Batch are events of a host that were verified to follow its chain as a View has it.
 type Batch struct {
 	Host string
@@ -211,6 +215,14 @@ func (in Nodes) step(s *Server, t *Turn) error {
 		return err
 	}
 	return t.add(s.attend(entries, t.Now))
+}
+
+// step logs it where a host acts: nothing is expected of the others by a time.
+func (in Resumed) step(s *Server, t *Turn) error {
+	if !s.Plan.ActsAny() {
+		return nil
+	}
+	return t.add(s.Planned(plan.Record(s.Plan, "", t.Now, event.ServerResumed{Reason: in.Reason})))
 }
 
 func (in Expiries) step(s *Server, t *Turn) error {
