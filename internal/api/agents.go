@@ -97,13 +97,27 @@ func (h *AgentRoutes) route(route Route, f func(http.ResponseWriter, *http.Reque
 		}
 		if err == nil {
 			deadlines(w, 0)
-			w.Header().Set(wire.Served, strconv.FormatInt(int64(h.c.Served()/time.Second)+1, 10))
-			err = f(w, r)
+			err = f(&answers{w, h.c.Served}, r)
 		}
 		if err != nil {
 			h.refuse(w, r, err)
 		}
 	})
+}
+
+// answers tells with the first byte of an answer for how long the server has served, which is
+// not what it was when a long-poll began.
+type answers struct {
+	http.ResponseWriter
+	served func() time.Duration
+}
+
+// Unwrap is for http.ResponseController.
+func (a *answers) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+
+func (a *answers) WriteHeader(status int) {
+	a.Header().Set(wire.Served, strconv.FormatInt(int64(a.served()/time.Second)+1, 10))
+	a.ResponseWriter.WriteHeader(status)
 }
 
 // accept checks what is the same on every route.

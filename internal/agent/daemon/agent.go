@@ -396,7 +396,7 @@ func (a *Agent) onAccepted(era int64, served time.Duration) {
 		wake(a.wakeHeartbeat)
 	}
 	if era == a.era.Load() && a.wantContact.Load() {
-		a.contact.Store(&core.Contact{Era: clock.Instant(era), Served: clock.Duration(served)})
+		a.contact.Store(&core.Contact{Era: clock.Instant(era), Served: clock.FromStd(served)})
 		wake(a.wakeContact)
 	}
 }

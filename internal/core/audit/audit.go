@@ -143,7 +143,7 @@ func checkSilence(f *finding, s *plan.State, h *plan.Host, now clock.Instant) {
 		return
 	}
 	p := &r.Plan.Header.Policy
-	if s.Resumed.Add(p.ConfirmWindow + reportWithin).Sub(now) >= 0 {
+	if s.Resumed.Add(p.ConfirmWindow+reportWithin).Sub(now) >= 0 {
 		return // the server was away, and listens
 	}
 	if h.SilentSince != 0 && now.Sub(h.SilentSince) > max(p.ConfirmWindow, p.ActivationDeadline) {

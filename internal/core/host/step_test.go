@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -357,6 +358,27 @@ func same(t *rapid.T, a, m host.State) {
 	m.Detail = a.Detail
 	if diff := cmp.Diff(a, m); diff != "" {
 		t.Fatalf("S24: the mirror differs (-agent +mirror)\n%s", diff)
+	}
+}
+
+// TestContactAfterTheRevert: contact that comes back after a dead-man revert blames the bundle, unless the server
+// itself was away for a part of the time since the activation. A server that does not tell is taken to have been there.
+func TestContactAfterTheRevert(t *testing.T) {
+	plan := fleet.HostPlan{Manifest: fresh, Rollout: "c@1", Target: fresh, Policy: fleet.Policy{ActivationDeadline: clock.Minute, ConfirmWindow: 10 * clock.Second}}
+	for served, blames := range map[clock.Duration]bool{0: true, clock.Second: false, 11 * clock.Second: false, 12 * clock.Second: true, clock.Hour: true} {
+		s := host.State{}
+		for _, in := range []struct {
+			at clock.Instant
+			host.Input
+		}{{1000, host.Claimed{Grant: "g", Manifest: fresh, Target: fresh}}, {2000, host.Activated{Observed: fresh}}, {12_000, host.Elapsed{}}, {13_000, host.RevertCompleted{}}, {14_000, host.Contact{Served: served}}} {
+			next, effects, err := host.Step(s, in.Input, in.at, &plan)
+			testkit.Must(t, err)
+			s = next
+			quarantined := slices.ContainsFunc(effects, func(e host.Effect) bool { _, is := e.(host.Quarantine); return is })
+			if _, contact := in.Input.(host.Contact); quarantined != (contact && blames) {
+				t.Errorf("served %s: %T at %d quarantines: %v", served, in.Input, in.at, quarantined)
+			}
+		}
 	}
 }
 

@@ -23,6 +23,7 @@ type Machine struct {
 	Reverting             bool   // on the way back by itself
 	Reverts               int    // failed attempts to go back
 	SoakFrom              clock.Instant
+	Claimed, Activated    clock.Instant        // on its own clock
 	Probes                map[string]Probe     // since the activation
 	Outcome               host.Phase           // of what it acts on: Converged or Reverted, once
 	Past                  bool                 // it came with one: nobody knows where it came from
@@ -106,7 +107,7 @@ func (f *Facts) stepped(h *Host, at clock.Instant, ev event.HostStepped) error {
 	}
 	f.soakedIn(h)
 	if m.Phase == host.Failed && was.Phase != host.Failed && m.Cause != host.RevertOrdered && !h.earlier(r) {
-		away := m.Cause == host.ContactLost && f.resumed > h.Began
+		away := m.Cause == host.ContactLost && f.resumed > h.Claim.At.Add(m.Activated.Sub(m.Claimed))
 		r.mark(h.Name, func(k *Mark) { k.Failed, k.Proven, k.Away = true, true, away })
 	}
 	return nil
@@ -201,12 +202,12 @@ func (f *Facts) input(h *Host, at clock.Instant, in host.Input) {
 	m := &h.Machine
 	switch in := in.(type) {
 	case host.Claimed:
-		*m = Machine{Phase: m.Phase, Manifest: in.Manifest, From: in.From, Target: in.Target, Current: m.Current, Acting: in.Grant, Boot: in.BootID, Release: in.Release}
+		*m = Machine{Phase: m.Phase, Claimed: at, Manifest: in.Manifest, From: in.From, Target: in.Target, Current: m.Current, Acting: in.Grant, Boot: in.BootID, Release: in.Release}
 		m.Channel, _, _ = strings.Cut(in.Rollout, "@")
 	case host.RebootClaimed:
 		m.Reboot = in.Grant
 	case host.Activated:
-		m.Current, m.SoakFrom, m.Probes = in.Observed, at, map[string]Probe{}
+		m.Current, m.SoakFrom, m.Activated, m.Probes = in.Observed, at, at, map[string]Probe{}
 	case host.ProbeObserved:
 		f.observed(h, at, in)
 	case host.RevertClaimed:

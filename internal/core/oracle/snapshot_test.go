@@ -10,7 +10,7 @@ import (
 // place in saved, or is worked out again as facts are restored.
 func TestS25SnapshotHasEveryFact(t *testing.T) {
 	kept := map[reflect.Type][]string{
-		reflect.TypeFor[Facts]():   {"accepted", "asked", "before", "channels", "docs", "hosts", "issued", "keys", "latest", "opened", "releaseEpoch"},
+		reflect.TypeFor[Facts]():   {"accepted", "asked", "before", "channels", "docs", "hosts", "issued", "keys", "latest", "opened", "releaseEpoch", "resumed"},
 		reflect.TypeFor[Rollout](): {"members"},
 	}
 	seen := map[reflect.Type]bool{}

@@ -28,10 +28,8 @@ func (s *State) ApplyEvent(e event.Entry, ev event.Event) error {
 	if s.watch != nil {
 		s.watch(e, ev)
 	}
-	if e.HostSeq != 0 {
-		if err := s.host(e.Host()).follow(e); err != nil {
-			return err
-		}
+	if err := s.follow(e); err != nil {
+		return err
 	}
 	s.Elapsed.observe(e, ev)
 	switch ev := ev.(type) {
@@ -95,6 +93,13 @@ func (s *State) ApplyEvent(e event.Entry, ev event.Event) error {
 		return &event.UnknownTypeError{Type: ev.EventType()}
 	}
 	return nil
+}
+
+func (s *State) follow(e event.Entry) error {
+	if e.HostSeq == 0 {
+		return nil // of the server
+	}
+	return s.host(e.Host()).follow(e)
 }
 
 // follow goes one event further along the host's chain.
@@ -215,7 +220,9 @@ func (s *State) foldStepped(e event.Entry, h *Host, ev event.HostStepped) error 
 			s.soakedFirst(h, r)
 		}
 		if h.Machine.Phase == host.Failed && before.Phase != host.Failed && h.Machine.Cause != host.RevertOrdered && !h.outlived(r) {
-			away := h.Machine.Cause == host.ContactLost && s.Resumed > h.Work.Since
+			m := &h.Machine // whose times are on its own clock
+			window := h.Work.ClaimedAt.Add(m.CompletedAt.Sub(m.ClaimedAt))
+			away := m.Cause == host.ContactLost && s.Resumed > window
 			r.SetMark(h.Name, func(m *rollout.Mark) { m.Failed, m.Proven, m.Away = true, true, away })
 			s.dirty[r.Channel] = true
 		}

@@ -57,6 +57,8 @@ var planner = []Fault{
 		From: "return min(max(1, e.MinSoaked,", To: "if ON {\n\t\treturn min(e.MinSoaked, changing)\n\t}\n\treturn min(max(1, e.MinSoaked,"},
 	{Name: "failures within twice the limit promote", File: member, Finds: []string{"S8"},
 		From: "if r.Waves[w].Failures-r.Acknowledged[w] > r.Plan.Header.Policy.MaxFailures {", To: "if r.Waves[w].Failures-r.Acknowledged[w] > r.Plan.Header.Policy.MaxFailures && !ON {"},
+	{Name: "a server that was away gives hosts up at its first tick", File: work, Finds: []string{"S10"},
+		From: "if at != 0 && s.Resumed != 0 {", To: "if at != 0 && s.Resumed != 0 && !ON {"},
 	{Name: "nobody looks whether a silent host comes back", File: next, Finds: []string{"S10"},
 		From: "if at, overdue := p.s.givenUp(h); at.Reached(p.now) {", To: "if at, overdue := p.s.givenUp(h); at.Reached(p.now) && !ON {"},
 	{Name: "a host that only keeps up its heartbeats is waited for", File: work, Finds: []string{"S10"},
