@@ -247,7 +247,7 @@ func summed(ps []*passage) Rollout {
 		case p.phase == rollout.StatusDone:
 			out.Converged++
 			finish = append(finish, p.ended)
-		case p.phase == "reverted" || p.phase == "reverting":
+		case p.phase == string(rollout.Reverted) || p.phase == rollout.StatusReverting || p.phase == rollout.StatusRevertFailed:
 			out.Reverted++
 		case p.phase == rollout.StatusHalted || p.phase == rollout.StatusCancelled:
 			out.Halted++

@@ -132,6 +132,8 @@ func EndMessage(standing string) string {
 		return "converged"
 	case rollout.StatusHalted:
 		return "was halted"
+	case rollout.StatusRevertFailed:
+		return "was not reverted on every host"
 	case string(rollout.Reverted), string(rollout.Superseded), "cancelled":
 		return "was " + standing
 	}

@@ -1,12 +1,16 @@
 package plan_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/steadyfleet/steady/internal/core/agent"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/core/host"
+	"github.com/steadyfleet/steady/internal/core/plan"
+	"github.com/steadyfleet/steady/internal/core/rollout"
 	"github.com/steadyfleet/steady/internal/testkit"
 )
 
@@ -69,5 +73,26 @@ func TestServersAbsenceBlamesNoBundle(t *testing.T) {
 		if got := w.count(event.QuarantineAdded{}, ""); got != c.want {
 			t.Errorf("%s: %d quarantines, expected %d\n%s", name, got, c.want, w.tail())
 		}
+	}
+}
+
+// TestRevertThatBringsNoHostBack: a rollout of which a host could not go back is not called reverted.
+func TestRevertThatBringsNoHostBack(t *testing.T) {
+	w := onOne(t, "h0 h1")
+	w.release(fleet.Queue, w.manifest(spec{ref: "r2", waves: "h0 | h1", target: bundles[1], policy: fleet.RollbackAndHalt}))
+	w.tick()
+	h0 := w.claimed("h0")
+	h0.activated(false)
+	for range host.MaxReverts {
+		h0.reverted(false)
+	}
+	h0.deliver()
+	w.tick()
+	r := w.phase("c@r2", rollout.Reverted)
+	if got := plan.Status(r); got != rollout.StatusRevertFailed || !strings.Contains(r.Reason, "0 hosts went back, 1 could not") {
+		t.Fatalf("%s: %s\n%s", got, r.Reason, w.tail())
+	}
+	if sum := w.s.RolloutSummary(r, w.now); !sum.Level.NeedsPerson() || len(sum.Next) == 0 {
+		t.Errorf("%+v", sum)
 	}
 }

@@ -380,6 +380,8 @@ func Status(r *rollout.Rollout) string {
 		return rollout.StatusHalted
 	case r.Phase == rollout.Terminal:
 		return rollout.StatusDone
+	case r.Phase == rollout.Reverted && r.NotBack() > 0:
+		return rollout.StatusRevertFailed
 	case r.Reverting && !r.Phase.Ended():
 		return rollout.StatusReverting
 	case r.Paused && !r.Phase.Ended():

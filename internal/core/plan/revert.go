@@ -73,5 +73,9 @@ func (p *planner) endRevert(r *rollout.Rollout) {
 	if r.Phase.Ended() && !late || p.err != nil || r.RollbackPending.Len() > 0 {
 		return
 	}
-	p.move(r, rollout.Reverted, fmt.Sprintf("%s; %s went back", r.Reason, prose.Count(r.Total().By[rollout.RolledBack], "host")))
+	reason := fmt.Sprintf("%s; %s went back", r.Reason, prose.Count(r.Total().By[rollout.RolledBack], "host"))
+	if n := r.NotBack(); n > 0 {
+		reason += fmt.Sprintf(", %d could not or was given up", n)
+	}
+	p.move(r, rollout.Reverted, reason)
 }

@@ -21,6 +21,7 @@ var rolloutLevels = map[string]status.Level{
 	string(rollout.Active):     status.Busy,
 	string(rollout.Converging): status.Busy,
 	rollout.StatusDone:         status.OK,
+	rollout.StatusRevertFailed: status.Critical,
 	string(rollout.Reverted):   status.Critical,
 	string(rollout.Superseded): status.Waiting,
 	string(rollout.Pruned):     status.Waiting,
@@ -46,7 +47,7 @@ func (s *State) RolloutSummary(r *rollout.Rollout, now clock.Instant) status.Sum
 		if len(s.Verdicts[r.Manifest]) > 0 { // nothing but another release passes
 			out.Who, out.Next = status.Releaser, []status.Remedy{status.Do(status.ReleasePublish)}
 		}
-	case rollout.StatusReverting, string(rollout.Reverted):
+	case rollout.StatusReverting, rollout.StatusRevertFailed, string(rollout.Reverted):
 		out.Who, out.Next = status.Releaser, []status.Remedy{status.Do(status.ReleasePublish), status.Do(status.RolloutRetry, r.Name)}
 	}
 	if r.Plan == nil {

@@ -84,6 +84,9 @@ func (r *Rollout) Away(from, most int) []string {
 	return names
 }
 
+// NotBack is how many hosts failed, and neither went back nor are on their way.
+func (r *Rollout) NotBack() int { return r.Total().By[Broken] }
+
 // SkippedMember reports whether the rollout went on without a member that was away.
 func (r *Rollout) SkippedMember(i int) bool {
 	m := &r.Members[i]

@@ -10,6 +10,8 @@ const (
 	StatusCancelled = "cancelled"
 	StatusHalted    = "halted" // phase Failed, which an operator may still resume
 	StatusDone      = "done"   // phase Terminal
+	// StatusRevertFailed is the phase Reverted of a rollout of which hosts did not go back.
+	StatusRevertFailed = "revert failed"
 )
 
 // StatusMeanings are the statuses of a rollout: its phases, and what lies over them.
@@ -22,7 +24,8 @@ var StatusMeanings = []prose.Meaning{
 	{Word: StatusReverting, Means: "too many hosts failed, or an operator signed a rollback: its hosts are sent back", Next: "reverted"},
 	{Word: StatusHalted, Means: "too many hosts failed, and the policy or silence forbids sending others back; or its controls block it: nothing is granted until a person decides", Next: "`steady rollout resume`, `retry` or `cancel`, or a release that replaces it"},
 	{Word: StatusCancelled, Means: "an operator ended it: nothing new is granted, and hosts on their way finish", Next: "a release that replaces it"},
-	{Word: string(Reverted), Means: "every host of it that is in contact went back", Next: "a release that replaces it, or `steady rollout retry`"},
+	{Word: string(Reverted), Means: "every host of it that is in contact or acted on it went back", Next: "a release that replaces it, or `steady rollout retry`"},
+	{Word: StatusRevertFailed, Means: "its revert is over, and hosts did not go back: they could not, or were given up", Next: "`steady why HOST` and `steady host retry HOST`; a release that replaces it"},
 	{Word: StatusDone, Means: "it has converged, and is what hosts that return are given", Next: "nothing"},
 	{Word: string(Superseded), Means: "a newer one of the channel replaced it", Next: "nothing"},
 	{Word: string(Pruned), Means: "it was over for longer than the server's `--retention`, or 50 later ones of its channel opened; one row is left", Next: "nothing"},

@@ -45,7 +45,7 @@ const tones: Record<Tone, string[]> = {
   busy: ["offered", "granted", "claimed", "preparing", "prepared", "activating", "soaking", "reverting", "progressing", "converging", "opening", "open", "active", "building", "deploying", "starting", "stopping", "snapshotting", "removing", "pulling", "in-flight", "busy", "applying", "comparing", "pushing", "acting", "verifying", "provisioning", "deleting"],
   wait: ["pending", "queued", "closed", "waiting", "deferred", "paused", "frozen", "holds", "never-enrolled", "notReached", "stopped", "deployment-pending", "not-registered", "scheduled"],
   warn: ["behind", "failing", "degraded", "forced", "drifted", "reverted", "cancelled", "superseded", "parked", "leaving", "skipped", "unknown", "soon", "ahead", "overdue", "extraneous", "mismatched", "retrying"],
-  bad: ["failed", "error", "stuck", "quarantined", "revoked", "forked", "halted", "unhealthy", "missing", "ended", "refused", "conflict", "orphaned"],
+  bad: ["failed", "error", "revert-failed", "stuck", "quarantined", "revoked", "forked", "halted", "unhealthy", "missing", "ended", "refused", "conflict", "orphaned"],
   away: ["offline", "silent", "decommissioned", "undeclared", "over", "pruned", "removed", "absent", "retired", "in-the-bin", "deleted"],
   none: [],
 };
