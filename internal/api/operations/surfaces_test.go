@@ -170,7 +170,7 @@ func same(says func(string, ...any), told map[string]*status.InboxItem, key stri
 func (s *surfaces) hostContradictions(told map[string]*status.InboxItem, says func(string, ...any)) {
 	stopped, given := map[string]bool{}, map[string]bool{} // rollouts whose trouble is told of with them; those that give their targets out
 	for i := range s.rollouts {
-		given[s.rollouts[i].Name] = !slices.Contains([]string{"reverting", "reverted", "superseded", "pruned"}, s.rollouts[i].Status)
+		given[s.rollouts[i].Name] = !slices.Contains([]string{"reverting", "reverted", "revert failed", "superseded", "pruned"}, s.rollouts[i].Status)
 		stopped[s.rollouts[i].Name] = told["rollout/"+s.rollouts[i].Name] != nil
 	}
 	behind, failed := map[plan.BehindCode]int{}, 0
@@ -230,7 +230,7 @@ func (s *surfaces) rolloutContradictions(told map[string]*status.InboxItem, says
 			}
 		}
 		newest := slices.IndexFunc(s.status.Channels, func(c operator.ChannelState) bool { return c.Rollout == r.Name })
-		needs := newest >= 0 && slices.Contains([]string{"halted", "reverted", "reverting", "paused"}, r.Status) || newest >= 0 && s.blocked[r.Name]
+		needs := newest >= 0 && slices.Contains([]string{"halted", "reverted", "revert failed", "reverting", "paused"}, r.Status) || newest >= 0 && s.blocked[r.Name]
 		same(says, told, "rollout/"+r.Name, r.Summary, needs)
 		if newest >= 0 && s.status.Channels[newest].Status != r.Status {
 			says("rollout %s is %s, in the status %s", r.Name, r.Status, s.status.Channels[newest].Status)
