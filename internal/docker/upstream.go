@@ -8,6 +8,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/steadyfleet/steady/internal/core/spec"
+	"github.com/steadyfleet/steady/internal/docker/convert"
+	"github.com/steadyfleet/steady/internal/docker/dockerapi"
 	"github.com/steadyfleet/steady/internal/docker/workspace"
 	"github.com/steadyfleet/steady/internal/router"
 )
@@ -29,13 +32,22 @@ func (u upstreams) Pause(name string) {
 	u.h.o.Router.SetUpstream(name, router.Upstream{State: router.Holding})
 }
 
+// Serving is where the router finds a workspace by what is on the engine alone.
+func Serving(ctx context.Context, engine *dockerapi.Engine, o convert.Owner, w *spec.Workspace) router.Upstream {
+	to, _ := workspace.Serving(ctx, engine, o, w)
+	return upstreamOf(to)
+}
+
+func upstreamOf(to workspace.Target) router.Upstream {
+	if a := addrs(to); len(a) > 0 {
+		return router.Upstream{State: router.Ready, Addrs: a, ID: to.ID}
+	}
+	return router.Upstream{State: router.Gone}
+}
+
 // Set is asked to the exports as well: they hold addresses.
 func (u upstreams) Set(name string, to workspace.Target) {
-	next := router.Upstream{State: router.Gone}
-	if a := addrs(to); len(a) > 0 {
-		next = router.Upstream{State: router.Ready, Addrs: a, ID: to.ID}
-	}
-	u.h.o.Router.SetUpstream(name, next)
+	u.h.o.Router.SetUpstream(name, upstreamOf(to))
 	if u.h.o.RouteChanged == nil {
 		return
 	}

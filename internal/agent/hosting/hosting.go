@@ -129,15 +129,7 @@ type Hosting struct {
 // Open registers the kinds of containers on the loop, and takes up what was
 // tuned and managed when the agent last ran.
 func Open(ctx context.Context, o Options) (*Hosting, error) {
-	if o.Prefix == "" {
-		o.Prefix = o.Host + "."
-	}
-	if o.Secrets == "" {
-		o.Secrets = filepath.Join(o.StateDir, "secrets")
-	}
-	if o.Certificates == "" {
-		o.Certificates = filepath.Join(o.StateDir, "certificates")
-	}
+	o = o.withFolders()
 	h := &Hosting{o: o, changed: make(chan struct{}, 1), orphans: orphans{
 		found: map[string][]engine.Ref{}, reported: map[engine.Ref]bool{}, wake: make(chan struct{}, 1)}}
 	h.asks.Store(&map[spec.ID]deploy.Request{})

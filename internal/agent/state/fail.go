@@ -17,7 +17,13 @@ var ErrBroken = errors.New("the disk of the state folder failed")
 // Full reports whether an error says that the disk is full. Nothing of what
 // failed was kept, and the folder can be opened again once there is room.
 func Full(err error) bool {
-	return disk.Full(err) || resultCode(err) == lib.SQLITE_FULL || errors.Is(err, ErrNoRoom)
+	return disk.Full(err) || resultCode(err) == lib.SQLITE_FULL || noIndex(err) || errors.Is(err, ErrNoRoom)
+}
+
+// noIndex reports whether SQLite found no room for the index of its log, which it says as a fault of the disk.
+func noIndex(err error) bool {
+	db, ok := errors.AsType[*sqlite.Error](err)
+	return ok && db.Code() == lib.SQLITE_IOERR_SHMSIZE
 }
 
 // resultCode is SQLite's result code without its extension; 0 when err is none.
@@ -42,6 +48,9 @@ func (s *Store) Err() error {
 
 // note passes an error on, and marks the store as broken if it says so.
 func (s *Store) note(err error) error {
+	if noIndex(err) {
+		return err
+	}
 	switch resultCode(err) {
 	case lib.SQLITE_IOERR, lib.SQLITE_CORRUPT, lib.SQLITE_NOTADB, lib.SQLITE_READONLY:
 	default:

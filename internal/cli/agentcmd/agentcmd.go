@@ -14,6 +14,7 @@ import (
 	"os"
 	"runtime/debug"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -121,24 +122,46 @@ func run(ctx context.Context, o options, out, errOut io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, routes.close()) }()
+	stop := func() {}
+	defer func() { stop() }()
 	for said := false; ; {
-		err := once(ctx, cfg, o, out, routes, &said)
+		err := once(ctx, cfg, o, out, routes, &said, func() { stop() })
 		if ctx.Err() != nil || !daemon.DiskFull(err) {
 			return err
 		}
 		cfg.Log.Error("the disk of the state folder is full; going on once there is room", "state", cfg.StateDir, "error", err)
+		stop()
+		stop = serveRoutes(ctx, cfg, routes)
 		if uplink.Pause(ctx, fullPause) != nil {
 			return nil
 		}
 	}
 }
 
-// once runs the agent until it ends, and says the first time that it runs.
-func once(ctx context.Context, cfg daemon.Config, o options, out io.Writer, routes *routeSockets, said *bool) error {
+// serveRoutes keeps the host's routes served while the agent waits for room, until stop.
+func serveRoutes(ctx context.Context, cfg daemon.Config, routes *routeSockets) (stop func()) {
+	routes.open(ctx)
+	ctx, cancel := context.WithCancel(ctx)
+	var served sync.WaitGroup
+	served.Go(func() {
+		if err := daemon.ServeRoutes(ctx, cfg); err != nil && ctx.Err() == nil {
+			cfg.Log.Error("routes are not served while the disk is full", "error", err)
+		}
+	})
+	return func() {
+		cancel()
+		served.Wait()
+	}
+}
+
+// once runs the agent until it ends, and says the first time that it runs. Begins is called
+// before it does.
+func once(ctx context.Context, cfg daemon.Config, o options, out io.Writer, routes *routeSockets, said *bool, begins func()) error {
 	a, err := open(ctx, cfg, o)
 	if err != nil {
 		return err
 	}
+	begins()
 	routes.open(ctx)
 	if !*said {
 		s := a.Status()

@@ -99,7 +99,7 @@ func (m *Routes) Observe(_ context.Context, r engine.Resource[DesiredRoute]) (Ro
 	if r.Delete || r.Desired.Suspended {
 		return o, nil
 	}
-	t, problems := router.BuildTable([]router.Route{entry(r.Desired.Spec)})
+	t, problems := router.BuildTable([]router.Route{Entry(r.Desired.Spec)})
 	if len(problems) > 0 {
 		o.Problem = problems[0].Error()
 		return o, nil
@@ -113,8 +113,8 @@ func (m *Routes) Observe(_ context.Context, r engine.Resource[DesiredRoute]) (Ro
 	return o, nil
 }
 
-// entry is a declared route as the router takes it.
-func entry(r spec.Route) router.Route {
+// Entry is a declared route as the router takes it.
+func Entry(r spec.Route) router.Route {
 	return router.Route{
 		Name: r.Name, Host: r.Host, Path: r.Path, StripPath: r.StripPath, TLS: r.TLS, RedirectHTTP: r.RedirectHTTP,
 		Upstream: r.Workspace, Port: r.Port, MaxBody: r.MaxBody, ForwardAuth: r.ForwardAuth,
@@ -192,7 +192,7 @@ func (m *Routes) Act(_ context.Context, r engine.Resource[DesiredRoute], a engin
 	defer m.mu.Unlock()
 	routes := slices.DeleteFunc(slices.Clone(m.o.Router.Table().Routes()), func(have router.Route) bool { return have.Name == r.Ref.ID })
 	if _, set := a.(SetRoute); set {
-		routes = append(routes, entry(r.Desired.Spec))
+		routes = append(routes, Entry(r.Desired.Spec))
 	}
 	slices.SortFunc(routes, func(x, y router.Route) int { return strings.Compare(x.Name, y.Name) })
 	t, problems := router.BuildTable(routes)

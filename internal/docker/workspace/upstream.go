@@ -1,12 +1,14 @@
 package workspace
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/moby/moby/api/types/container"
 
 	"github.com/steadyfleet/steady/internal/core/replace"
 	"github.com/steadyfleet/steady/internal/core/spec"
+	"github.com/steadyfleet/steady/internal/docker/convert"
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
 
@@ -43,6 +45,20 @@ func (m *Reconciler) syncUpstream(r *engine.Resource[Desired], found []*containe
 	default:
 		m.setUpstream(name, "gone", func() { u.Set(name, Target{}) })
 	}
+}
+
+// Serving is where a workspace is by what is on the engine alone: its container runs, is not ill, and is this host's.
+func Serving(ctx context.Context, engine interface {
+	ContainerInspect(ctx context.Context, id string) (container.InspectResponse, error)
+}, o convert.Owner, w *spec.Workspace) (Target, bool) {
+	c, err := engine.ContainerInspect(ctx, w.EngineName(o.Title))
+	if err != nil || c.State == nil || !c.State.Running || c.Config == nil || !o.Owns(c.Config.Labels, spec.KindWorkspace, w.Name) {
+		return Target{}, false
+	}
+	if h := c.State.Health; h != nil && h.Status == container.Unhealthy {
+		return Target{}, false
+	}
+	return target(&c), true
 }
 
 // setUpstream calls tell if the word is not the last one that was told.

@@ -50,8 +50,12 @@ func (s *Store) fail(op string, err error) error {
 	case lib.SQLITE_BUSY, lib.SQLITE_LOCKED:
 		return fmt.Errorf("%s: %w: %w", op, store.ErrBusy, err)
 	case lib.SQLITE_IOERR:
-		// SQLite reports a full disk as such, an exhausted quota as a failed
-		// write. Nothing was synced, and a rollback forgets the frames.
+		// SQLite reports a full disk as such, but not where the index of its log finds no
+		// room, and an exhausted quota as a failed write. Nothing was synced, and a rollback
+		// forgets the frames.
+		if extended == lib.SQLITE_IOERR_SHMSIZE {
+			return fmt.Errorf("%s: %w: %w", op, store.ErrFull, err)
+		}
 		if extended == lib.SQLITE_IOERR_WRITE && s.quotaExceeded() {
 			return fmt.Errorf("%s: %w: %w: %w", op, store.ErrFull, syscall.EDQUOT, err)
 		}
