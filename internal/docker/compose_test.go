@@ -124,3 +124,33 @@ hello
 	})
 	w.right(set)
 }
+
+// TestRenamedServiceKeepsItsContainer: a service with another name, which says which workspace it is, has the container
+// that it had: with its new name, on its networks too, and not started again. So has one that gets its old name back.
+func TestRenamedServiceKeepsItsContainer(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.start()
+	file := func(name, more string) string {
+		return `
+-- compose.yaml --
+services:
+  ` + name + `: {image: IMAGE, command: [sleep, "9999"], volumes: ["./data:/data"]` + more + `}
+  app: {image: IMAGE, command: [sleep, "9999"], depends_on: [` + name + `]}
+`
+	}
+	w.compose(file("web", ""))
+	w.converged()
+	before := w.inspect(w.owner.Title("web"))
+	for _, name := range []string{"frontend", "shop", "web"} {
+		w.compose(file(name, ", x-steady: {workspace: web}"))
+		w.converged()
+		x := w.inspect(w.owner.Title(name))
+		if x.ID != before.ID || x.State.StartedAt != before.State.StartedAt {
+			t.Errorf("%s is container %.12s started %s, it was %.12s started %s", name, x.ID, x.State.StartedAt, before.ID, before.State.StartedAt)
+		}
+		if out := w.run("app", "ping", "-c", "1", "-W", "5", name); !strings.Contains(out, " 0% packet loss") {
+			t.Errorf("app does not find %s: %s", name, out)
+		}
+	}
+}

@@ -151,6 +151,7 @@ type load struct {
 	unset   map[string]bool   // variables without a value
 	listed  map[string]bool   // of Options.Paths, those that a service mounts
 	names   renamed
+	former  map[string]string // by service in the file, the workspace that it is
 	times   map[string]fleet.Times
 	paths   []Path
 }

@@ -1,6 +1,7 @@
 package compose
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -105,20 +106,29 @@ func (l *load) renameIn(key string, s *types.ServiceConfig) {
 	}
 }
 
+// hostName is a name as hosts take it, or itself, which is refused with the other names.
+func hostName(written string) string {
+	return cmp.Or(strings.TrimLeft(strings.ToLower(written), "._-"), written)
+}
+
 // renameKeys renames the entries of a section. Two that would be called the same are
 // a problem.
 func renameKeys[V any](l *load, section string, in map[string]V) map[string]V {
 	out := map[string]V{}
 	for _, from := range slices.Sorted(maps.Keys(in)) {
-		to := strings.TrimLeft(strings.ToLower(from), "._-")
-		if to == "" {
-			to = from // refused with the other names
+		written := from
+		if section == "services" {
+			written = cmp.Or(l.former[from], from)
 		}
-		to = l.o.Prefix + to
-		if _, taken := in[to]; to != from && taken {
+		to := l.o.Prefix + hostName(written)
+		_, declared := in[to]
+		_, given := out[to]
+		if written != from && (given || declared && l.former[to] == "") {
+			l.addf([]string{section, from, steadyKey, "workspace"}, "another service is workspace %q: expected the name that service %q had before", to, from)
+		} else if to != from && declared && written == from {
 			l.addf([]string{section, from}, "%q and %q differ in capitals or in signs in front alone: expected names that differ otherwise", from, to)
 		}
-		if _, taken := out[to]; taken && to != from {
+		if given && to != from && written == from {
 			l.addf([]string{section, from}, "%q is called like another one when written in small letters: expected names that differ otherwise", from)
 		}
 		if to != from {

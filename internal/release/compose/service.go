@@ -1,6 +1,7 @@
 package compose
 
 import (
+	"cmp"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -42,6 +43,9 @@ func (l *load) service(s *types.ServiceConfig) {
 			return
 		}
 		one.Name = name
+		if written := l.names.back("services", s.Name); l.former[written] != "" && one.Title == "" {
+			one.Title = strings.Replace(name, s.Name, l.o.Prefix+hostName(written), 1)
+		}
 		l.composeLabels(&one, s, i+1)
 		l.times[name] = fleet.Times{Stop: l.where("services", s.Name, "stop_grace_period"), Start: l.where("services", s.Name, "healthcheck")}
 		for i := range one.Networks {
@@ -61,7 +65,8 @@ func (l *load) composeLabels(w *spec.Workspace, s *types.ServiceConfig, number i
 		w.Labels = map[string]string{}
 	}
 	w.Labels["com.docker.compose.project"] = l.env[projectVariable]
-	w.Labels["com.docker.compose.service"] = l.names.back("services", s.Name)
+	written := l.names.back("services", s.Name)
+	w.Labels["com.docker.compose.service"] = cmp.Or(l.former[written], written) // which an engine changes on no container
 	w.Labels["com.docker.compose.container-number"] = strconv.Itoa(number)
 	w.Labels["com.docker.compose.oneoff"] = "False"
 }

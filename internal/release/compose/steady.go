@@ -36,6 +36,7 @@ type serviceSteady struct {
 	Routes   []routeDecl       `json:"routes" doc:"several of them"`
 	Snapshot *snapshotDecl     `json:"snapshot" doc:"an image made of the container"`
 	Secrets  map[string]string `json:"secrets" doc:"environment from the host's own store: variable to the name of a secret"`
+	Workspace string `json:"workspace" doc:"the name of the workspace that the service is; default its own. A service that is renamed and has its former name here keeps its container, which is renamed"`
 	// FromSnapshot takes the place of image.
 	FromSnapshot string `json:"from_snapshot" doc:"the name of a snapshot that the service runs from, instead of image and build"`
 }
@@ -69,6 +70,7 @@ type imageDecl struct {
 // readSteady decodes the extension at the top, and gives services that run from
 // a snapshot the image that the library asks for.
 func (l *load) readSteady() bool {
+	l.former = map[string]string{}
 	if v, ok := l.model[steadyKey]; ok && !l.decode(v, []string{steadyKey}, &l.steady) {
 		return false
 	}
@@ -79,6 +81,9 @@ func (l *load) readSteady() bool {
 		var s serviceSteady
 		if v, ok := service[steadyKey]; !ok || !l.decode(v, at, &s) {
 			continue
+		}
+		if s.Workspace != "" {
+			l.former[name] = s.Workspace
 		}
 		if s.FromSnapshot == "" {
 			continue
