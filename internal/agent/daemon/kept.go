@@ -20,7 +20,7 @@ func ServeRoutes(ctx context.Context, cfg Config) error {
 }
 
 func readKept(ctx context.Context, cfg Config) (kept *hosting.Kept, err error) {
-	peek, err := state.Look(cfg.StateDir)
+	peek, err := state.OpenPeek(cfg.StateDir)
 	if err != nil {
 		return nil, err
 	}

@@ -17,9 +17,9 @@ type Peek struct {
 	lock *disk.Lock
 }
 
-// Look opens the database of a folder to be read, also where its disk is full: what SQLite needs beside a log of
+// OpenPeek opens the database of a folder to be read, also where its disk is full: what SQLite needs beside a log of
 // writes stays in memory. No agent has the folder until Close.
-func Look(dir string) (*Peek, error) {
+func OpenPeek(dir string) (*Peek, error) {
 	lock, err := disk.TryLock(filepath.Join(dir, "lock"))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, err)
@@ -28,7 +28,7 @@ func Look(dir string) (*Peek, error) {
 	q := url.Values{"mode": {"rw"}, "_pragma": {"locking_mode(EXCLUSIVE)", "query_only(1)", "temp_store(MEMORY)"}}
 	db, err := sql.Open(Driver, "file:"+(&url.URL{Path: path}).EscapedPath()+"?"+q.Encode())
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("look into %s: %w", path, err), lock.Release())
+		return nil, errors.Join(fmt.Errorf("open %s: %w", path, err), lock.Release())
 	}
 	db.SetMaxOpenConns(1)
 	return &Peek{db, lock}, nil

@@ -32,11 +32,11 @@ type serviceSteady struct {
 		Monitor    fleet.DurationText `json:"monitor" doc:"how long a new container without a health check must run before the old one goes; default 5s"`
 		HealthWait fleet.DurationText `json:"health_wait" doc:"how long a health check may take to pass; default 2m"`
 	} `json:"update" doc:"how a container is replaced"`
-	Route    *routeDecl        `json:"route" doc:"what the router of the host sends to the service"`
-	Routes   []routeDecl       `json:"routes" doc:"several of them"`
-	Snapshot *snapshotDecl     `json:"snapshot" doc:"an image made of the container"`
-	Secrets  map[string]string `json:"secrets" doc:"environment from the host's own store: variable to the name of a secret"`
-	Workspace string `json:"workspace" doc:"the name of the workspace that the service is; default its own. A service that is renamed and has its former name here keeps its container, which is renamed"`
+	Route     *routeDecl        `json:"route" doc:"what the router of the host sends to the service"`
+	Routes    []routeDecl       `json:"routes" doc:"several of them"`
+	Snapshot  *snapshotDecl     `json:"snapshot" doc:"an image made of the container"`
+	Secrets   map[string]string `json:"secrets" doc:"environment from the host's own store: variable to the name of a secret"`
+	Workspace string            `json:"workspace" doc:"the name of the workspace that the service is; default its own. A service that is renamed and has its former name here keeps its container, which is renamed"`
 	// FromSnapshot takes the place of image.
 	FromSnapshot string `json:"from_snapshot" doc:"the name of a snapshot that the service runs from, instead of image and build"`
 }
