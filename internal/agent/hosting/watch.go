@@ -86,26 +86,30 @@ func (h *Hosting) declaredParts(ctx context.Context) ([]replace.Part, error) {
 		if r.Delete || r.Phase.Terminal() {
 			continue
 		}
-		suspended, run, err := desiredOf(r.Ref.Kind, r.Desired)
+		d, err := desiredOf(r.Ref.Kind, r.Desired)
 		if err != nil {
 			return nil, fmt.Errorf("read what is desired of %s: %w", r.Ref, err)
 		}
-		if !suspended {
-			out = append(out, replace.Part{Ref: r.Ref, Phase: r.Phase, Reason: r.Reason, Run: run})
+		if excused := d.BrokenBefore && r.ConvergedGen != r.Generation; !d.Suspended && !excused {
+			out = append(out, replace.Part{Ref: r.Ref, Phase: r.Phase, Reason: r.Reason, Run: d.run})
 		}
 	}
 	return out, nil
 }
 
-// desiredOf reads whether a resource is of the bundle that may come back, and how a
-// workspace is to run. Other kinds have a "workspace" of another form in their spec.
-func desiredOf(kind string, desired []byte) (suspended bool, run spec.RunState, err error) {
-	var d struct {
-		Suspended bool            `json:"suspended"`
-		Spec      json.RawMessage `json:"spec"`
-	}
-	if err := json.Unmarshal(desired, &d); err != nil || kind != spec.KindWorkspace {
-		return d.Suspended, "", err
+// desired is of a resource whether it is of the bundle that may come back, whether the release
+// is excused for it, and of a workspace how it is to run.
+type desired struct {
+	Suspended    bool            `json:"suspended"`
+	BrokenBefore bool            `json:"brokenBefore"`
+	Spec         json.RawMessage `json:"spec"`
+	run          spec.RunState
+}
+
+// desiredOf reads what is desired. Other kinds have a "workspace" of another form in their spec.
+func desiredOf(kind string, raw []byte) (d desired, err error) {
+	if err := json.Unmarshal(raw, &d); err != nil || kind != spec.KindWorkspace {
+		return d, err
 	}
 	var spec struct {
 		Workspace struct {
@@ -113,5 +117,6 @@ func desiredOf(kind string, desired []byte) (suspended bool, run spec.RunState, 
 		} `json:"workspace"`
 	}
 	err = json.Unmarshal(d.Spec, &spec)
-	return d.Suspended, spec.Workspace.State, err
+	d.run = spec.Workspace.State
+	return d, err
 }

@@ -22,9 +22,9 @@ func TestDesiredOfEveryKindIsRead(t *testing.T) {
 		"file":             {map[string]any{"path": "x", "suspended": true}, ""},
 	} {
 		raw := testkit.Value(json.Marshal(c.desired))(t)
-		suspended, run, err := desiredOf(kind, raw)
-		if err != nil || !suspended || run != c.run {
-			t.Errorf("%s: suspended %t, runs %q, %v", kind, suspended, run, err)
+		d, err := desiredOf(kind, raw)
+		if err != nil || !d.Suspended || d.run != c.run {
+			t.Errorf("%s: suspended %t, runs %q, %v", kind, d.Suspended, d.run, err)
 		}
 	}
 }
