@@ -251,7 +251,7 @@ func (a *app) buildRelease(ctx context.Context, dir string, o buildOptions) (bui
 		if folder == o.out {
 			keep = keptName(o.out) // so that the next build still finds it
 		}
-		if err := release.WriteKeeping(o.out, rel.Files, keep); err != nil {
+		if err := release.WriteKeeping(o.out, rel.Files, keep, rel.NarList()...); err != nil {
 			return built{}, err
 		}
 	}

@@ -51,14 +51,16 @@ type Release struct {
 	Expected []Expected
 	// Compliance says what static controls find, by channel that has some.
 	Compliance []Compliance
-	// Files is the release folder by slash-separated path.
+	// Files is the release folder by slash-separated path, but for Nars: the archives of
+	// store paths that are at hand, by digest.
 	Files map[string][]byte
+	Nars  map[digest.Digest]fleetdir.Nar
 }
 
 // Build resolves the source into an unsigned release. It writes nothing. The
 // release is nil when a problem is more than a warning.
 func Build(src *fleetdir.Source, o BuildOptions) (*Release, []Problem) {
-	b := &builder{src: src, o: o, rel: &Release{Fleet: src.Declaration.Metadata.Name, Version: 1, Files: map[string][]byte{}}}
+	b := &builder{src: src, o: o, rel: &Release{Fleet: src.Declaration.Metadata.Name, Version: 1, Files: map[string][]byte{}, Nars: map[digest.Digest]fleetdir.Nar{}}}
 	b.epoch = max(o.Epoch, 1)
 	in := b.inputs()
 	plan, findings := fleet.Resolve(&src.Declaration, in)
@@ -355,6 +357,9 @@ func (b *builder) bundles() error {
 		b.rel.Files[BundlePath(sb.Digest)] = sb.Bytes
 		for d, content := range sb.Blobs {
 			b.rel.Files[BlobPath(d)] = content
+		}
+		for _, n := range sb.Nars {
+			b.rel.Nars[n.Digest] = n
 		}
 	}
 	for _, members := range b.plan.Budgets {
