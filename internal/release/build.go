@@ -62,6 +62,9 @@ type Release struct {
 func Build(src *fleetdir.Source, o BuildOptions) (*Release, []Problem) {
 	b := &builder{src: src, o: o, rel: &Release{Fleet: src.Declaration.Metadata.Name, Version: 1, Files: map[string][]byte{}, Nars: map[digest.Digest]fleetdir.Nar{}}}
 	b.epoch = max(o.Epoch, 1)
+	if err := b.sameArchives(); err != nil {
+		return nil, []Problem{{File: fleetdir.FleetFile, Message: err.Error()}}
+	}
 	in := b.inputs()
 	plan, findings := fleet.Resolve(&src.Declaration, in)
 	problems := strictyaml.Sort(append(src.Place(nil, findings), b.paths()...))
@@ -85,6 +88,8 @@ type builder struct {
 	epoch uint64
 	plan  fleet.Plan
 	rel   *Release
+	// reused are lists with archives of the previous release.
+	reused []*fleet.Closure
 }
 
 func (b *builder) inputs() fleet.Inputs {
@@ -361,6 +366,9 @@ func (b *builder) bundles() error {
 		for _, n := range sb.Nars {
 			b.rel.Nars[n.Digest] = n
 		}
+	}
+	for _, c := range b.reused {
+		b.carryArchives(c)
 	}
 	for _, members := range b.plan.Budgets {
 		raw := members.Bytes()

@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -115,10 +117,16 @@ func IsNar(name string) (digest.Digest, bool) {
 func (b *builder) carryNars(bundle *fleet.Bundle) error {
 	prev := b.o.Previous
 	c, err := closureOf(prev.fsys, bundle)
-	if err != nil || c == nil {
-		return err
+	if err == nil {
+		b.carryArchives(c)
 	}
-	for i := range c.Paths {
+	return err
+}
+
+// carryArchives is carryNars for a list of store paths.
+func (b *builder) carryArchives(c *fleet.Closure) {
+	prev := b.o.Previous
+	for i := range cPaths(c) {
 		n := c.Paths[i].Nar()
 		name := NarPath(n.Digest)
 		if _, have := b.rel.Nars[n.Digest]; have {
@@ -133,7 +141,6 @@ func (b *builder) carryNars(bundle *fleet.Bundle) error {
 		}
 		b.rel.Nars[n.Digest] = carried
 	}
-	return nil
 }
 
 // NarList are the archives that are at hand, by digest.
@@ -195,4 +202,81 @@ func cPaths(c *fleet.Closure) []fleet.StorePath {
 		return nil
 	}
 	return c.Paths
+}
+
+// sameArchives has store paths that the previous release brings keep the archives that they
+// have there: the same commit is the same release whoever packs it, and nothing is sent again
+// that was packed by another program. The source is not changed.
+func (b *builder) sameArchives() error {
+	known := map[string]fleet.StorePath{}
+	learn := func(d digest.Digest) error {
+		bundle := b.o.Previous.Bundles[d]
+		c, err := closureOf(b.o.Previous.fsys, &bundle)
+		if err != nil {
+			return fmt.Errorf("the previous release: %w", err)
+		}
+		for _, p := range cPaths(c) {
+			if _, have := known[p.Path]; !have {
+				known[p.Path] = p
+			}
+		}
+		return nil
+	}
+	bundles := maps.Clone(b.src.Bundles)
+	for _, name := range slices.Sorted(maps.Keys(bundles)) {
+		sb := bundles[name]
+		c, err := sb.Closure()
+		if err != nil {
+			return err
+		}
+		if c == nil || b.o.Previous == nil {
+			continue
+		}
+		if len(known) == 0 {
+			for _, d := range b.newestFirst() {
+				if err := learn(d); err != nil {
+					return err
+				}
+			}
+		}
+		changed := false
+		for i, p := range c.Paths {
+			if old, have := known[p.Path]; have && old.NarHash == p.NarHash && slices.Equal(old.References, p.References) && !reflect.DeepEqual(old, p) {
+				c.Paths[i], changed = old, true
+			}
+		}
+		if !changed {
+			continue
+		}
+		if bundles[name], err = sb.WithClosure(c); err != nil {
+			return err
+		}
+		b.reused = append(b.reused, c)
+	}
+	src := *b.src
+	src.Bundles, b.src = bundles, &src
+	return nil
+}
+
+// newestFirst lists the bundles of the previous release: those that hosts have now, then those
+// that they may go back to.
+func (b *builder) newestFirst() []digest.Digest {
+	var out []digest.Digest
+	seen := map[digest.Digest]bool{}
+	add := func(list []digest.Digest) {
+		slices.Sort(list)
+		for _, d := range list {
+			if !seen[d] {
+				seen[d] = true
+				out = append(out, d)
+			}
+		}
+	}
+	var now []digest.Digest
+	for _, h := range b.o.Previous.Roster.Value().Hosts {
+		now = append(now, h.Bundle)
+	}
+	add(now)
+	add(slices.Collect(maps.Keys(b.o.Previous.Bundles)))
+	return out
 }

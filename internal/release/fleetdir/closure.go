@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path"
@@ -206,3 +207,37 @@ type dump struct {
 }
 
 func (d *dump) Close() error { return errors.Join(d.ReadCloser.Close(), d.cmd.Wait()) }
+
+// Closure reads the list of the store paths of the bundle's system; nil where it has none.
+func (b *Bundle) Closure() (*fleet.Closure, error) {
+	if b.Bundle.Nix == nil || b.Bundle.Nix.Paths == nil {
+		return nil, nil
+	}
+	c, err := trust.ReadClosure(b.Bundle.Nix, b.Blobs[b.Bundle.Nix.Paths.Digest])
+	return &c, err
+}
+
+// WithClosure is the bundle with another list of the same store paths. Archives that the list
+// does not name are left out.
+func (b *Bundle) WithClosure(c *fleet.Closure) (Bundle, error) {
+	raw, err := trust.Canonical(c)
+	if err != nil {
+		return Bundle{}, err
+	}
+	next, n := *b, *b.Bundle.Nix
+	next.Blobs = maps.Clone(b.Blobs)
+	delete(next.Blobs, n.Paths.Digest)
+	n.Paths = &spec.Blob{Digest: digest.Of(raw), Size: int64(len(raw))}
+	next.Blobs[n.Paths.Digest] = raw
+	next.Bundle.Nix = &n
+	if next.Bytes, err = trust.Canonical(next.Bundle); err != nil {
+		return Bundle{}, err
+	}
+	next.Digest = digest.Of(next.Bytes)
+	named := map[digest.Digest]bool{}
+	for _, nar := range c.Nars() {
+		named[nar.Digest] = true
+	}
+	next.Nars = slices.DeleteFunc(slices.Clone(b.Nars), func(n Nar) bool { return !named[n.Digest] })
+	return next, nil
+}
