@@ -40,7 +40,7 @@ func (a *app) sendNars(ctx context.Context, c *operator.Client, dir string) erro
 		rows[i] = operator.ContentRow{Digest: n.Digest, Size: n.Size}
 		named[n.Digest] = n
 	}
-	if rows, err = c.Lacking(ctx, rows); err != nil {
+	if rows, err = c.MissingContent(ctx, rows); err != nil {
 		return err
 	}
 	s := &sending{c: c, dir: dir}
@@ -121,7 +121,7 @@ func (s *sending) one(ctx context.Context, row operator.ContentRow) error {
 		if watch.Pause(ctx, time.Second<<min(tries, 4)) != nil {
 			return err
 		}
-		again, asked := s.c.Lacking(ctx, []operator.ContentRow{{Digest: row.Digest, Size: row.Size}})
+		again, asked := s.c.MissingContent(ctx, []operator.ContentRow{{Digest: row.Digest, Size: row.Size}})
 		switch {
 		case asked != nil:
 		case len(again) == 0:

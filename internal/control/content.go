@@ -24,10 +24,10 @@ type Lacks struct {
 	Arrived int64 `json:"arrived"`
 }
 
-// Lacking returns what of the content the server does not have. What it has stays for as
+// MissingContent returns what of the content the server does not have. What it has stays for as
 // long as a release that is on its way may take. It is refused where the disk has no room for
 // the rest.
-func (c *Control) Lacking(ctx context.Context, content []spec.Blob) ([]Lacks, error) {
+func (c *Control) MissingContent(ctx context.Context, content []spec.Blob) ([]Lacks, error) {
 	out, need := []Lacks{}, int64(0)
 	for _, b := range content {
 		if _, err := digest.Parse(string(b.Digest)); err != nil || b.Size <= 0 || b.Size > fleet.MaxNar {
@@ -67,7 +67,7 @@ func (c *Control) roomFor(need int64) error {
 	return nil
 }
 
-// Receive takes content as it comes, from an offset that Lacking named on. Of two that bring
+// Receive takes content as it comes, from an offset that MissingContent named on. Of two that bring
 // the same, the later one goes on and the former is stopped: its connection may be dead.
 func (c *Control) Receive(ctx context.Context, b spec.Blob, offset int64, from io.Reader, stop func()) error {
 	end, err := c.receiving.begin(ctx, b.Digest, stop)
@@ -84,7 +84,7 @@ func (c *Control) Receive(ctx context.Context, b spec.Blob, offset int64, from i
 	err = c.cfg.Store.ReceiveBlob(ctx, b.Digest, b.Size, offset, from)
 	switch {
 	case errors.Is(err, store.ErrInvalid):
-		return wire.Refuse(wire.ErrConflict, "%v; ask again what is lacking", err)
+		return wire.Refuse(wire.ErrConflict, "%v; ask again what is missing", err)
 	case errors.Is(err, store.ErrFull):
 		return unavailable(err)
 	}

@@ -12,7 +12,6 @@ import (
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/fleet"
-	"github.com/steadyfleet/steady/internal/core/narinfo"
 	"github.com/steadyfleet/steady/internal/release/fleetdir"
 	"github.com/steadyfleet/steady/internal/testkit"
 )
@@ -31,7 +30,7 @@ func cachedPath(t testing.TB, cache, path, archive, compression string, refs ...
 	testkit.Must(t, os.MkdirAll(filepath.Join(cache, "nar"), 0o755))
 	url := "nar/" + p.Content.Hex() + ".nar"
 	testkit.Must(t, os.WriteFile(filepath.Join(cache, url), []byte(archive), 0o644))
-	testkit.Must(t, os.WriteFile(filepath.Join(cache, narinfo.Name(path)), narinfo.Text(&p, url), 0o644))
+	testkit.Must(t, os.WriteFile(filepath.Join(cache, fleet.NarinfoName(path)), p.Narinfo(url), 0o644))
 }
 
 // nixFleet is the example with a system out of a binary cache.
@@ -131,7 +130,7 @@ func TestBrokenBinaryCaches(t *testing.T) {
 		want   string
 	}{
 		"a path is missing": {func(t *testing.T, _, cache string) {
-			testkit.Must(t, os.Remove(filepath.Join(cache, narinfo.Name(cachedLib))))
+			testkit.Must(t, os.Remove(filepath.Join(cache, fleet.NarinfoName(cachedLib))))
 		}, "the narinfo of " + cachedLib},
 		"an archive is missing": {func(t *testing.T, _, cache string) {
 			testkit.Must(t, os.RemoveAll(filepath.Join(cache, "nar")))
@@ -141,13 +140,13 @@ func TestBrokenBinaryCaches(t *testing.T) {
 			testkit.Must(t, os.WriteFile(filepath.Join(cache, "nar", digest.Of([]byte("the system")).Hex()+".nar"), []byte("the systeM"), 0o644))
 		}, "is damaged"},
 		"a narinfo is of another path": {func(t *testing.T, _, cache string) {
-			edit(t, filepath.Join(cache, narinfo.Name(cachedSystem)), func(s string) string { return strings.Replace(s, "25.05\n", "25.06\n", 1) })
+			edit(t, filepath.Join(cache, fleet.NarinfoName(cachedSystem)), func(s string) string { return strings.Replace(s, "25.05\n", "25.06\n", 1) })
 		}, "expected " + cachedSystem},
 		"a narinfo is none": {func(t *testing.T, _, cache string) {
-			edit(t, filepath.Join(cache, narinfo.Name(cachedSystem)), func(string) string { return "x" })
+			edit(t, filepath.Join(cache, fleet.NarinfoName(cachedSystem)), func(string) string { return "x" })
 		}, "expected a narinfo"},
 		"it leads out of the folder": {func(t *testing.T, _, cache string) {
-			edit(t, filepath.Join(cache, narinfo.Name(cachedSystem)), func(s string) string { return strings.Replace(s, "nar/", "../../../../../", 1) })
+			edit(t, filepath.Join(cache, fleet.NarinfoName(cachedSystem)), func(s string) string { return strings.Replace(s, "nar/", "../../../../../", 1) })
 		}, "it leads out of the folder"},
 		"copy beside it": {func(t *testing.T, dir, _ string) {
 			edit(t, filepath.Join(dir, "bundles", "gateway", fleetdir.BundleFile), func(s string) string { return strings.Replace(s, "closure: cache", "closure: cache\n  copy: true", 1) })

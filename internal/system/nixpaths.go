@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"context"
 	"crypto/ed25519"
+	"encoding/base64"
 	"errors"
 	"fmt"
-	"io"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -15,13 +15,13 @@ import (
 
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/fleet"
-	"github.com/steadyfleet/steady/internal/core/narinfo"
 	"github.com/steadyfleet/steady/internal/core/spec"
-	"github.com/steadyfleet/steady/internal/trust"
 )
 
 // Nars brings archives of store paths to the host.
 type Nars interface {
+	// List is what a system consists of, which the bundle names.
+	List(ctx context.Context, n *fleet.Nix) (fleet.Closure, error)
 	// Bring has each archive in nar/ of the folder, by the digits of its digest, verified.
 	Bring(ctx context.Context, list []spec.Blob) error
 	Folder() string
@@ -43,11 +43,14 @@ func (h Host) LacksNix(ctx context.Context, bundle digest.Digest, n *fleet.Nix) 
 	if n.Paths == nil {
 		return nil, nil
 	}
+	if h.Nars == nil {
+		return nil, errNoNars
+	}
 	lacks, err := h.invalid(ctx, bundle, []string{n.Path})
 	if err != nil || len(lacks) == 0 {
 		return nil, err // a valid path has all that it refers to
 	}
-	c, err := h.closure(ctx, n)
+	c, err := h.Nars.List(ctx, n)
 	if err != nil {
 		return nil, err
 	}
@@ -81,30 +84,11 @@ func (h Host) invalid(ctx context.Context, bundle digest.Digest, paths []string)
 	return lacks, err
 }
 
-// closure reads the list of a system's paths, which the bundle names.
-func (h Host) closure(ctx context.Context, n *fleet.Nix) (c fleet.Closure, err error) {
-	src, err := h.Content.Blob(ctx, n.Paths.Digest, n.Paths.Size)
-	if err != nil {
-		return c, err
-	}
-	raw, err := io.ReadAll(io.LimitReader(src, fleet.MaxClosure+1))
-	if err := errors.Join(err, src.Close()); err != nil {
-		return c, err
-	}
-	if digest.Of(raw) != n.Paths.Digest {
-		return c, errors.Join(fmt.Errorf("the stored list of the paths of %s is damaged; it is fetched again", n.Path), h.Content.Damaged(n.Paths.Digest))
-	}
-	return trust.ReadClosure(n, raw)
-}
-
 // takePaths brings what the host's store lacks of a system into it, and keeps the system from
 // being collected. Nix takes the paths from a binary cache in the state folder, in its own
 // order, and checks them as those of any cache: each is signed by a key that lives as long as
 // this call and that this one command trusts, since the signed bundle names what they are.
 func (h Host) takePaths(ctx context.Context, bundle digest.Digest, n *fleet.Nix) error {
-	if h.Nars == nil {
-		return errNoNars
-	}
 	lacks, err := h.LacksNix(ctx, bundle, n)
 	if err != nil || len(lacks) == 0 {
 		return err
@@ -134,16 +118,16 @@ func writeCache(folder, store string, paths []fleet.StorePath) (public string, e
 	if err != nil {
 		return "", err
 	}
-	if err := os.WriteFile(filepath.Join(folder, "nix-cache-info"), narinfo.CacheInfo(store), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(folder, "nix-cache-info"), fleet.NixCacheInfo(store), 0o600); err != nil {
 		return "", err
 	}
 	for i := range paths {
 		p := paths[i]
-		p.Signatures = append(slices.Clone(p.Signatures), narinfo.Sign(&p, keyName, private))
-		text := narinfo.Text(&p, "nar/"+p.Content.Hex())
-		if err := os.WriteFile(filepath.Join(folder, narinfo.Name(p.Path)), text, 0o600); err != nil {
+		p.Signatures = append(slices.Clone(p.Signatures), keyName+":"+base64.StdEncoding.EncodeToString(ed25519.Sign(private, p.Fingerprint())))
+		text := p.Narinfo("nar/" + p.Content.Hex())
+		if err := os.WriteFile(filepath.Join(folder, fleet.NarinfoName(p.Path)), text, 0o600); err != nil {
 			return "", err
 		}
 	}
-	return narinfo.PublicKey(keyName, key), nil
+	return keyName + ":" + base64.StdEncoding.EncodeToString(key), nil
 }

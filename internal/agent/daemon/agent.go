@@ -241,7 +241,7 @@ func (a *Agent) manage(ctx context.Context) error {
 	}
 	a.carrier = preparation.NewCarrier(a.client)
 	a.content = preparation.NewCache(a.store, a.carrier)
-	a.nars = preparation.NewNars(filepath.Join(a.cfg.StateDir, "nix-cache"), a.client, a.cfg.Log)
+	a.nars = preparation.NewNars(filepath.Join(a.cfg.StateDir, "nix-cache"), a.client, a.content, a.cfg.Log)
 	a.repairs = newRepairGate(a.committed.Load, a.time.Now)
 	a.loop = reconcile.New(a.rows,
 		reconcile.WithNow(func() time.Time { return a.time.Now().Time() }), reconcile.WithWorkers(workers), reconcile.WithLogger(a.cfg.Log),

@@ -16,7 +16,6 @@ import (
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/fleet"
-	"github.com/steadyfleet/steady/internal/core/narinfo"
 	"github.com/steadyfleet/steady/internal/core/spec"
 	"github.com/steadyfleet/steady/internal/testkit"
 	"github.com/steadyfleet/steady/internal/trust"
@@ -116,8 +115,8 @@ func (s *nixStore) closure(path, compression string) (fleet.Closure, map[digest.
 	s.run("nix", "--extra-experimental-features", "nix-command", "copy", "--to", "file://"+cache+"?compression="+compression, path)
 	c, nars := fleet.Closure{Type: fleet.TypeClosure}, map[digest.Digest][]byte{}
 	for _, p := range strings.Fields(s.run("nix-store", "--query", "--requisites", path)) {
-		text := testkit.Value(os.ReadFile(filepath.Join(cache, narinfo.Name(p))))(s.t)
-		entry, url, err := narinfo.Parse(text)
+		text := testkit.Value(os.ReadFile(filepath.Join(cache, fleet.NarinfoName(p))))(s.t)
+		entry, url, err := fleet.ParseNarinfo(text)
 		testkit.Must(s.t, err)
 		nars[entry.Content] = testkit.Value(os.ReadFile(filepath.Join(cache, url)))(s.t)
 		c.Paths = append(c.Paths, entry)

@@ -17,8 +17,10 @@ import (
 
 	"github.com/steadyfleet/steady/internal/agent/uplink"
 	"github.com/steadyfleet/steady/internal/core/digest"
+	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/spec"
 	"github.com/steadyfleet/steady/internal/disk"
+	"github.com/steadyfleet/steady/internal/trust"
 )
 
 // NarServer is where archives of store paths come from.
@@ -41,15 +43,32 @@ const (
 // cache in the state folder, which is emptied once the store has them. It may be used from any
 // goroutine.
 type Nars struct {
-	dir    string
-	server NarServer
-	log    *slog.Logger
-	mu     sync.Mutex // one system at a time
+	dir     string
+	server  NarServer
+	content *Cache
+	log     *slog.Logger
+	mu      sync.Mutex // one system at a time
 }
 
 // NewNars returns the archives below a folder, which need not be there.
-func NewNars(dir string, from NarServer, log *slog.Logger) *Nars {
-	return &Nars{dir: dir, server: from, log: log}
+func NewNars(dir string, from NarServer, content *Cache, log *slog.Logger) *Nars {
+	return &Nars{dir: dir, server: from, content: content, log: log}
+}
+
+// List is what a system consists of, which the bundle names.
+func (n *Nars) List(ctx context.Context, of *fleet.Nix) (c fleet.Closure, err error) {
+	src, err := n.content.Blob(ctx, of.Paths.Digest, of.Paths.Size)
+	if err != nil {
+		return c, err
+	}
+	raw, err := io.ReadAll(io.LimitReader(src, fleet.MaxClosure+1))
+	if err := errors.Join(err, src.Close()); err != nil {
+		return c, err
+	}
+	if digest.Of(raw) != of.Paths.Digest {
+		return c, errors.Join(fmt.Errorf("the stored list of the paths of %s is damaged; it is fetched again", of.Path), n.content.Damaged(of.Paths.Digest))
+	}
+	return trust.ReadClosure(of, raw)
 }
 
 // Folder is that of the binary cache; archives are in nar/ by the digits of their digest.

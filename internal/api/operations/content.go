@@ -15,12 +15,12 @@ import (
 	"github.com/steadyfleet/steady/internal/core/spec"
 )
 
-func (h *Handler) lacking(ctx context.Context, in *bodyIn[operator.Contents]) (out operator.Contents, err error) {
+func (h *Handler) missingContent(ctx context.Context, in *bodyIn[operator.Contents]) (out operator.Contents, err error) {
 	content := make([]spec.Blob, len(in.Body.Content))
 	for i, c := range in.Body.Content {
 		content[i] = spec.Blob{Digest: c.Digest, Size: c.Size}
 	}
-	lacks, err := h.c.Lacking(ctx, content)
+	lacks, err := h.c.MissingContent(ctx, content)
 	out.Content = make([]operator.ContentRow, len(lacks))
 	for i, l := range lacks {
 		out.Content[i] = operator.ContentRow{Digest: l.Digest, Size: l.Size, Arrived: l.Arrived}

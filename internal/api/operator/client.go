@@ -233,10 +233,10 @@ func (c *Client) push(ctx context.Context, packed io.Reader, q url.Values) (p Pu
 	return p, answer(resp, &p)
 }
 
-// Lacking returns what of the content the server does not have, and how much arrived.
-func (c *Client) Lacking(ctx context.Context, content []ContentRow) (out []ContentRow, err error) {
+// MissingContent returns what of the content the server does not have, and how much arrived.
+func (c *Client) MissingContent(ctx context.Context, content []ContentRow) (out []ContentRow, err error) {
 	var answer Contents
-	err = c.post(ctx, "/content/lacking", Contents{Content: content}, &answer)
+	err = c.post(ctx, "/content/missing", Contents{Content: content}, &answer)
 	return answer.Content, err
 }
 

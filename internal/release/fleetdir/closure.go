@@ -17,7 +17,6 @@ import (
 
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/fleet"
-	"github.com/steadyfleet/steady/internal/core/narinfo"
 	"github.com/steadyfleet/steady/internal/core/spec"
 	"github.com/steadyfleet/steady/internal/trust"
 )
@@ -73,12 +72,12 @@ func (l *bundleLoader) ofCache(folder, system string) (c fleet.Closure, nars []N
 		}
 		at := todo[0]
 		todo = todo[1:]
-		name := path.Join(folder, narinfo.Name(at))
-		text, err := l.root.ReadFile(name, narinfo.MaxBytes)
+		name := path.Join(folder, fleet.NarinfoName(at))
+		text, err := l.root.ReadFile(name, fleet.MaxNarinfo)
 		if err != nil {
 			return c, nil, fmt.Errorf("%s of %s: %w: expected a binary cache that has it and all that it needs: nix copy --to file://$PWD/%s %s", "the narinfo", at, err, folder, system)
 		}
-		p, url, err := narinfo.Parse(text)
+		p, url, err := fleet.ParseNarinfo(text)
 		if err != nil {
 			return c, nil, fmt.Errorf("%s: %w: expected a narinfo, as nix copy --to file:// writes it", name, err)
 		}
@@ -165,7 +164,7 @@ func registered(text string) (out []fleet.StorePath, err error) {
 		}
 		p := fleet.StorePath{Path: lines[0], Deriver: lines[3], Compression: "none", References: slices.Sorted(slices.Values(lines[5 : 5+n]))}
 		p.References = append([]string{}, p.References...)
-		if p.NarHash, err = narinfo.Hash(digest.Prefix + strings.TrimPrefix(lines[1], digest.Prefix)); err != nil {
+		if p.NarHash, err = fleet.NixHash(digest.Prefix + strings.TrimPrefix(lines[1], digest.Prefix)); err != nil {
 			return nil, broken
 		}
 		if p.NarSize, err = strconv.ParseInt(lines[2], 10, 64); err != nil {

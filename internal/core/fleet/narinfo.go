@@ -1,10 +1,6 @@
-// Package narinfo reads and writes what binary caches of Nix say of a store path, and its
-// hashes and signatures. It is pure: https://nix.dev/manual/nix/latest/protocols/binary-cache
-// describes the format.
-package narinfo
+package fleet
 
 import (
-	"crypto/ed25519"
 	"encoding/base64"
 	"encoding/hex"
 	"fmt"
@@ -13,27 +9,29 @@ import (
 	"strings"
 
 	"github.com/steadyfleet/steady/internal/core/digest"
-	"github.com/steadyfleet/steady/internal/core/fleet"
 )
 
-// MaxBytes is the most that a narinfo may have.
-const MaxBytes = 1 << 20
+// What binary caches of Nix say of a store path, in the format of
+// https://nix.dev/manual/nix/latest/protocols/binary-cache.
 
-// CacheInfo is the file nix-cache-info of a cache for a store.
-func CacheInfo(store string) []byte {
+// MaxNarinfo is the most bytes that a narinfo may have.
+const MaxNarinfo = 1 << 20
+
+// NixCacheInfo is the file nix-cache-info of a cache for a store.
+func NixCacheInfo(store string) []byte {
 	return []byte("StoreDir: " + store + "\nWantMassQuery: 1\nPriority: 30\n")
 }
 
-// Name is the file of a store path's narinfo in a cache.
-func Name(path string) string {
+// NarinfoName is the file of a store path's narinfo in a cache.
+func NarinfoName(path string) string {
 	base := path[strings.LastIndexByte(path, '/')+1:]
 	hash, _, _ := strings.Cut(base, "-")
 	return hash + ".narinfo"
 }
 
-// Parse reads a narinfo, and where in the cache the archive is. A content without a FileHash
+// ParseNarinfo reads a narinfo, and where in the cache the archive is. A content without a FileHash
 // is left empty, and a size without FileSize zero.
-func Parse(text []byte) (p fleet.StorePath, url string, err error) {
+func ParseNarinfo(text []byte) (p StorePath, url string, err error) {
 	p.Compression = "bzip2" // what is meant where a narinfo does not say
 	var names []string
 	var deriver string
@@ -54,11 +52,11 @@ func Parse(text []byte) (p fleet.StorePath, url string, err error) {
 		case "Compression":
 			p.Compression = value
 		case "FileHash":
-			p.Content, err = Hash(value)
+			p.Content, err = NixHash(value)
 		case "FileSize":
 			p.Size, err = strconv.ParseInt(value, 10, 64)
 		case "NarHash":
-			p.NarHash, err = Hash(value)
+			p.NarHash, err = NixHash(value)
 		case "NarSize":
 			p.NarSize, err = strconv.ParseInt(value, 10, 64)
 		case "References":
@@ -90,24 +88,24 @@ func Parse(text []byte) (p fleet.StorePath, url string, err error) {
 	return p, url, nil
 }
 
-// Text is the narinfo of a path whose archive is at url.
-func Text(p *fleet.StorePath, url string) []byte {
+// Narinfo is that of the path, with its archive at url in the cache.
+func (p *StorePath) Narinfo(url string) []byte {
 	var b strings.Builder
 	line := func(key, value string) { b.WriteString(key + ": " + value + "\n") }
 	line("StorePath", p.Path)
 	line("URL", url)
 	line("Compression", p.Compression)
-	line("FileHash", digest.Prefix+Base32(p.Content))
+	line("FileHash", digest.Prefix+NixBase32(p.Content))
 	line("FileSize", strconv.FormatInt(p.Size, 10))
-	line("NarHash", digest.Prefix+Base32(p.NarHash))
+	line("NarHash", digest.Prefix+NixBase32(p.NarHash))
 	line("NarSize", strconv.FormatInt(p.NarSize, 10))
 	names := make([]string, len(p.References))
 	for i, r := range p.References {
-		names[i] = base(r)
+		names[i] = baseOf(r)
 	}
 	line("References", strings.Join(names, " "))
 	if p.Deriver != "" {
-		line("Deriver", base(p.Deriver))
+		line("Deriver", baseOf(p.Deriver))
 	}
 	for _, s := range p.Signatures {
 		line("Sig", s)
@@ -118,23 +116,18 @@ func Text(p *fleet.StorePath, url string) []byte {
 	return []byte(b.String())
 }
 
-func base(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }
+func baseOf(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }
 
-// Sign returns the signature of a path by a key of a name, as a narinfo has it.
-func Sign(p *fleet.StorePath, name string, key ed25519.PrivateKey) string {
-	print := "1;" + p.Path + ";" + digest.Prefix + Base32(p.NarHash) + ";" + strconv.FormatInt(p.NarSize, 10) + ";" + strings.Join(p.References, ",")
-	return name + ":" + base64.StdEncoding.EncodeToString(ed25519.Sign(key, []byte(print)))
+// Fingerprint is what a signature of the path signs.
+func (p *StorePath) Fingerprint() []byte {
+	return []byte("1;" + p.Path + ";" + digest.Prefix + NixBase32(p.NarHash) + ";" + strconv.FormatInt(p.NarSize, 10) + ";" + strings.Join(p.References, ","))
 }
 
-// PublicKey is a key as Nix's setting trusted-public-keys has it.
-func PublicKey(name string, key ed25519.PublicKey) string {
-	return name + ":" + base64.StdEncoding.EncodeToString(key)
-}
-
+// alphabet is that of Nix's base 32.
 const alphabet = "0123456789abcdfghijklmnpqrsvwxyz"
 
-// Base32 is a digest in Nix's own base 32.
-func Base32(d digest.Digest) string {
+// NixBase32 is a digest in Nix's own base 32.
+func NixBase32(d digest.Digest) string {
 	h, _ := hex.DecodeString(d.Hex())
 	n := (len(h)*8 + 4) / 5
 	out := make([]byte, 0, n)
@@ -149,8 +142,8 @@ func Base32(d digest.Digest) string {
 	return string(out)
 }
 
-// Hash reads a SHA-256 in any of the forms that Nix writes.
-func Hash(text string) (digest.Digest, error) {
+// NixHash reads a SHA-256 in any of the forms that Nix writes.
+func NixHash(text string) (digest.Digest, error) {
 	refused := fmt.Errorf("%.100q is no SHA-256 as Nix writes it", text)
 	value, ok := strings.CutPrefix(text, digest.Prefix)
 	sri := false
