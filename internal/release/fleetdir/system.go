@@ -94,15 +94,15 @@ func (l *bundleLoader) nix(at []string, d *systemDecl, blobs map[digest.Digest][
 	}
 	field, err := fleet.CheckNix(n)
 	switch {
-	case err != nil:
 	case d.Copy && d.Closure != "":
 		l.addf(append(at, "copy"), "the system has both closure and copy: expected one of them")
+	case d.Closure != "" && !l.isFolder(d.Closure):
+		l.closure(at, d, n, blobs)
+	case err != nil: // where its path is no store path nothing can be looked for
 	case d.Copy:
 		l.storePaths(append(at, "copy"), d, n, blobs)
-	case d.Closure != "" && l.isFolder(d.Closure):
-		l.storePaths(append(at, "closure"), d, n, blobs)
 	case d.Closure != "":
-		l.closure(at, d, n, blobs)
+		l.storePaths(append(at, "closure"), d, n, blobs)
 	}
 	if err != nil {
 		l.addf(append(at, field), "%v", err)
