@@ -28,8 +28,8 @@ func (h *Handler) missingContent(ctx context.Context, in *bodyIn[operator.Conten
 	return out, err
 }
 
-// idle bounds how long the next bytes of an archive may take.
-const idle = time.Minute
+// silence bounds how long the next bytes of an archive may take.
+const silence = time.Minute
 
 // receiveContent takes the rest of an archive. What arrived stays where the connection breaks.
 func (h *Handler) receiveContent(w http.ResponseWriter, r *http.Request) {
@@ -60,7 +60,7 @@ type patient struct {
 var errStopped = errors.New("another request goes on with this content")
 
 func (p *patient) Read(b []byte) (int, error) {
-	_ = p.rc.SetReadDeadline(time.Now().Add(idle))
+	_ = p.rc.SetReadDeadline(time.Now().Add(silence))
 	if p.stopped.Load() {
 		return 0, errStopped
 	}
