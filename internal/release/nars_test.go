@@ -149,7 +149,9 @@ func TestBrokenBinaryCaches(t *testing.T) {
 			edit(t, filepath.Join(cache, fleet.NarinfoName(cachedSystem)), func(s string) string { return strings.Replace(s, "nar/", "../../../../../", 1) })
 		}, "it leads out of the folder"},
 		"copy beside it": {func(t *testing.T, dir, _ string) {
-			edit(t, filepath.Join(dir, "bundles", "gateway", fleetdir.BundleFile), func(s string) string { return strings.Replace(s, "  closure: cache\n  timeout", "  closure: cache\n  copy: true\n  timeout", 1) })
+			edit(t, filepath.Join(dir, "bundles", "gateway", fleetdir.BundleFile), func(s string) string {
+				return strings.Replace(s, "  closure: cache\n  timeout", "  closure: cache\n  copy: true\n  timeout", 1)
+			})
 		}, "both closure and copy"},
 	} {
 		t.Run(name, func(t *testing.T) {
