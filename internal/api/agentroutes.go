@@ -179,6 +179,25 @@ func (h *AgentRoutes) content(w http.ResponseWriter, r *http.Request, _ *control
 	return h.blob(w, r, "application/octet-stream", d)
 }
 
+// nar serves the archive of a store path, or the range of it that is asked for, as it is
+// read: it is not compared with its digest here, but by the host.
+func (h *AgentRoutes) nar(w http.ResponseWriter, r *http.Request, _ *control.Peer) error {
+	d, err := digest.Parse(r.PathValue("digest"))
+	if err != nil {
+		return &statusError{http.StatusBadRequest, "the path names no digest"}
+	}
+	f, size, err := h.c.OpenBlob(r.Context(), d)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	deadlines(w, size)
+	w.Header().Set("ETag", `"`+string(d)+`"`)
+	w.Header().Set("Content-Type", "application/octet-stream")
+	http.ServeContent(w, r, "", time.Time{}, f)
+	return nil
+}
+
 func (h *AgentRoutes) trustFile(w http.ResponseWriter, r *http.Request) error {
 	if r.PathValue("file") == wire.TrustOverrides {
 		body, d := h.c.Overrides()
@@ -217,7 +236,7 @@ func serve(w http.ResponseWriter, r *http.Request, kind string, d digest.Digest,
 	if unchanged(w, r, d) {
 		return nil
 	}
-	deadlines(w, len(body))
+	deadlines(w, int64(len(body)))
 	w.Header().Set("ETag", `"`+string(d)+`"`)
 	send(w, http.StatusOK, kind, body)
 	return nil

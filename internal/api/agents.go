@@ -55,6 +55,7 @@ func NewAgentRoutes(c *control.Control, log *slog.Logger) *AgentRoutes {
 	h.peer("GET", wire.RouteRollouts+"{rollout}", h.rollout)
 	h.peer("GET", wire.RouteBundles+"{digest}", h.content)
 	h.peer("GET", wire.RouteBlobs+"{digest}", h.content)
+	h.peer("GET", wire.RouteNars+"{digest}", h.nar)
 	h.open("GET", wire.RouteTrust+"{file}", h.trustFile) // a new host needs the root before it has a certificate
 	h.open("POST", wire.RouteEnrol, joins(h, h.enrol))
 	h.open("POST", wire.RouteBootstrapReport, joins(h, h.bootstrapReport))
@@ -143,7 +144,7 @@ func (h *AgentRoutes) identify(r *http.Request) (*control.Peer, error) {
 
 // deadlines bounds the exchange: the body must arrive and the answer of size
 // bytes be taken in time.
-func deadlines(w http.ResponseWriter, size int) {
+func deadlines(w http.ResponseWriter, size int64) {
 	rc, now := http.NewResponseController(w), time.Now()
 	// A writer without deadlines, as in a test, goes without.
 	_ = rc.SetReadDeadline(now.Add(bodyTimeout))

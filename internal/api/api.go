@@ -301,7 +301,7 @@ func (s *Server) handlers(listeners int) []http.Handler {
 	agentAPI, operatorAPI := NewAgentRoutes(s.control, s.log), operations.New(s.control, s.serverCA, s.log)
 	operatorAPI.ValidateWith(s.nodes)
 	first := http.NewServeMux()
-	for _, prefix := range []string{"/v1/agent/", wire.RouteEnrol, wire.RouteRollouts, wire.RouteBundles, wire.RouteBlobs, wire.RouteTrust} {
+	for _, prefix := range []string{"/v1/agent/", wire.RouteEnrol, wire.RouteRollouts, wire.RouteBundles, wire.RouteBlobs, wire.RouteNars, wire.RouteTrust} {
 		first.Handle(prefix, agentAPI)
 	}
 	first.Handle("GET "+nodesdk.Path, s.nodes)

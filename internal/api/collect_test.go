@@ -56,7 +56,7 @@ func TestS33CollectionKeepsWhatIsNamed(t *testing.T) {
 	var stop func()
 	for i, content := range []string{"one", "two", "three", "four"} { // the last still lists the two before it
 		ref := "r" + string('1'+rune(i))
-		w.release(ref, plan{hosts: 2, content: content, more: more})
+		w.release(ref, plan{hosts: 2, content: content, more: more, archive: "nar " + content})
 		if stop == nil {
 			stop = runAgents(t, agents...)
 		}
@@ -86,7 +86,8 @@ func TestS33CollectionKeepsWhatIsNamed(t *testing.T) {
 	}
 	w.halt() // nothing is in memory any more
 	w.start()
-	for d, want := range map[digest.Digest]bool{orphan: false, digest.Of([]byte("young")): true, digest.Of([]byte("one")): false, digest.Of([]byte("two")): true} {
+	for d, want := range map[digest.Digest]bool{orphan: false, digest.Of([]byte("young")): true, digest.Of([]byte("one")): false, digest.Of([]byte("two")): true,
+		digest.Of([]byte("nar one")): false, digest.Of([]byte("nar two")): true} {
 		if there(d) != want {
 			t.Errorf("blob %s is there: %t", d.Short(), !want)
 		}

@@ -14,25 +14,27 @@ import (
 // unplaced are the operations that the web UI has no place for. Where a person would look for
 // one it shows the command that does it: keys are never in a browser.
 var unplaced = map[string]string{
-	"push-release":    "steady release push",
-	"foresee-release": "steady release publish",
-	"newest-release":  "steady release publish",
-	"push-override":   "steady rollout rollback",
-	"push-roots":      "steady keys show",
-	"enrolment":       "steady token create",
-	"create-token":    "steady operator create",
-	"metrics":         "", // for Prometheus
-	"health":          "", // for whoever supervises the process
-	"readiness":       "",
-	"hook-release":    "", // for the place where releases are kept
-	"openapi":         "", // what the UI's types are made of
-	"stream-events":   "", // for programs; the UI has the stream of topics
-	"list-hosts":      "", // page-hosts cuts the same list, and so do the next ones
-	"list-nodes":      "",
-	"list-objects":    "",
-	"list-drift":      "",
-	"why-host":        "", // part of show-host
-	"list-sources":    "", // part of status
+	"push-release":         "steady release push",
+	"foresee-release":      "steady release publish",
+	"send-content":         "steady release push",
+	"list-missing-content": "steady release push",
+	"newest-release":       "steady release publish",
+	"push-override":        "steady rollout rollback",
+	"push-roots":           "steady keys show",
+	"enrolment":            "steady token create",
+	"create-token":         "steady operator create",
+	"metrics":              "", // for Prometheus
+	"health":               "", // for whoever supervises the process
+	"readiness":            "",
+	"hook-release":         "", // for the place where releases are kept
+	"openapi":              "", // what the UI's types are made of
+	"stream-events":        "", // for programs; the UI has the stream of topics
+	"list-hosts":           "", // page-hosts cuts the same list, and so do the next ones
+	"list-nodes":           "",
+	"list-objects":         "",
+	"list-drift":           "",
+	"why-host":             "", // part of show-host
+	"list-sources":         "", // part of status
 
 	"list-quotas": "steady session quota list",
 	"set-quota":   "steady session quota set",

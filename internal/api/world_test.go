@@ -154,6 +154,7 @@ type plan struct {
 	host    string // further keys of every host
 	first   string // another name of the first host
 	bundle  string // further lines of the bundle
+	archive string // of a system that comes path by path
 	late    bool   // the hosts but the first two are of a channel that waits for the first
 }
 
@@ -193,8 +194,13 @@ func (w *world) build(ref string, p plan) string {
 	text := "apiVersion: steady/v1\nkind: Fleet\nmetadata: {name: " + testFleet + "}\nhosts:\n" + hosts.String() +
 		"channels:\n  stable: {rolloutPolicy: p, freshnessWindow: 24h}\n" + late + "rolloutPolicies:\n  p:\n" + waves + p.policy +
 		"bundles: {web: {path: web}}\nallowMassChange: true\n" + p.more
-	testkit.Files(w.t, src, map[string]string{fleetdir.FleetFile: text,
-		"web/" + fleetdir.BundleFile: "files:\n  - {path: a, content: \"" + p.content + "\"}\n" + p.bundle})
+	files := map[string]string{}
+	if p.archive != "" {
+		p.bundle += cachedSystem(files, p.archive)
+	}
+	files[fleetdir.FleetFile] = text
+	files["web/"+fleetdir.BundleFile] = "files:\n  - {path: a, content: \"" + p.content + "\"}\n" + p.bundle
+	testkit.Files(w.t, src, files)
 	dir := filepath.Join(w.t.TempDir(), "release")
 	w.prev = testkit.Value(w.keys.Release(src, dir, ref, w.prev, w.root))(w.t)
 	return dir

@@ -131,7 +131,7 @@ func (f *fleetDir) release(policy bool) (change, error) {
 		return change{}, problemsError(problems)
 	}
 	c := change{dir: filepath.Join(filepath.Dir(f.dir), "releases", ref), rollout: fleet.RolloutName(channelName, ref), policy: policy}
-	if err := release.Write(c.dir, built.Files); err != nil {
+	if err := release.Write(c.dir, built.Files, built.NarList()...); err != nil {
 		return change{}, err
 	}
 	f.sign.Now = now()

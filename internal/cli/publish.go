@@ -262,7 +262,9 @@ func (a *app) releasePush() *cobra.Command {
 		Use: "push [DIR]", Short: "Send a signed release to the server",
 		Long: `Packs a signed release folder and sends it. The server verifies every byte
 before it accepts the release, and opens a rollout for each channel whose plan
-changed. The same release again changes nothing.
+changed. The same release again changes nothing. Of the store paths of systems only those
+are sent that the server does not have; where the connection is torn off the same push
+goes on from what arrived.
 
 A release that was built on another one than the server's newest is refused: it would
 undo what was published since. Only a server that was restored from a backup may lack
@@ -327,12 +329,15 @@ func (a *app) showQueued(rollouts []operator.Rollout) {
 const pushWithin = 15 * time.Minute
 
 func (a *app) pushRelease(ctx context.Context, c *operator.Client, dir string, restored bool) (operator.Pushed, error) {
-	ctx, cancel := context.WithTimeout(ctx, pushWithin)
-	defer cancel()
 	if !isSigned(dir) {
 		return operator.Pushed{}, exit.Badf("%s is no signed release folder; run steady release build and steady release sign", dir)
 	}
-	packed := release.Pack(os.DirFS(dir))
+	if err := a.sendNars(ctx, c, dir); err != nil { // which take as long as they arrive
+		return operator.Pushed{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, pushWithin)
+	defer cancel()
+	packed := release.PackWithoutNars(os.DirFS(dir))
 	defer packed.Close()
 	push := c.Push
 	if restored {

@@ -43,6 +43,7 @@ type releaseView struct {
 	Resolved string            `json:"resolved"`
 	Hosts    int               `json:"hosts"`
 	Files    int               `json:"files"`
+	Absent   int               `json:"absentStorePaths,omitempty"` // that the server has to have
 	Channels []channelView     `json:"channels"`
 	Fresh    clock.Instant     `json:"timestampIssuedAt"`
 	Problems []release.Problem `json:"warnings,omitempty"`
@@ -63,7 +64,7 @@ func viewRelease(v *release.Verified, now clock.Instant) releaseView {
 	r, stamp := v.Resolved.Value(), v.Timestamp.Value()
 	view := releaseView{
 		Fleet: r.Fleet, Ref: r.Ref, Version: r.Version, Epoch: r.Epoch, IssuedAt: r.IssuedAt,
-		Resolved: string(v.Resolved.Digest()), Hosts: len(v.Roster.Value().Hosts), Files: len(v.Names), Fresh: stamp.IssuedAt,
+		Resolved: string(v.Resolved.Digest()), Hosts: len(v.Roster.Value().Hosts), Files: len(v.Names), Absent: len(v.Absent), Fresh: stamp.IssuedAt,
 	}
 	for name, c := range r.Channels {
 		cv := channelView{Channel: name, StaleAt: stamp.IssuedAt.Add(c.FreshnessWindow)}
@@ -95,6 +96,9 @@ func (a *app) printRelease(v *release.Verified, format string, args ...any) erro
 func (a *app) showRelease(v releaseView) error {
 	a.Printf("Release %s of fleet %s, version %d: %s, %s, timestamp of %s\n",
 		v.Ref, v.Fleet, v.Version, prose.Count(v.Hosts, "host"), prose.Count(v.Files, "file"), prose.Date(v.Fresh))
+	if v.Absent > 0 {
+		a.Printf("  %s of its systems not in the folder: the server has to have them\n", prose.Count(v.Absent, "store path"))
+	}
 	var rows [][]string
 	for _, c := range v.Channels {
 		fresh := "until " + prose.Date(c.StaleAt)
@@ -251,7 +255,7 @@ func (a *app) buildRelease(ctx context.Context, dir string, o buildOptions) (bui
 		if folder == o.out {
 			keep = keptName(o.out) // so that the next build still finds it
 		}
-		if err := release.WriteKeeping(o.out, rel.Files, keep); err != nil {
+		if err := release.WriteKeeping(o.out, rel.Files, keep, rel.NarList()...); err != nil {
 			return built{}, err
 		}
 	}

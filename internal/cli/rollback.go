@@ -117,7 +117,7 @@ func (a *app) rollback(ctx context.Context, channel string, o rollbackOptions) e
 	if err != nil {
 		return exit.Bad(err)
 	}
-	if _, err := release.WriteSigned(o.out, rel.Files, signing); err != nil {
+	if _, err := release.WriteSigned(o.out, rel.Files, signing, rel.NarList()...); err != nil {
 		return err
 	}
 	r := rolledBack{Fleet: rel.Fleet, Channel: channel, Ref: rel.Ref, Version: rel.Version, Out: o.out, Hosts: moves,

@@ -69,6 +69,9 @@ func (c *Control) CollectBlobs(ctx context.Context) (done Collected, err error) 
 	if err != nil {
 		return done, err
 	}
+	if err := c.cfg.Store.DropArrived(ctx, before); err != nil {
+		return done, err
+	}
 	for d, err := range c.cfg.Store.Blobs(ctx) {
 		if err != nil {
 			return done, err

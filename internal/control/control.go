@@ -95,7 +95,8 @@ type Control struct {
 	pruning   sync.Mutex
 	pushing   sync.Mutex // one release at a time
 	pushes    uint64     // that began; of pushing
-	refused   once       // refusals that were logged
+	receiving receptions
+	refused   once // refusals that were logged
 	registrar registrar
 
 	// What follows is the reducer's alone once Run has begun.

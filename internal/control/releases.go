@@ -157,7 +157,10 @@ func (c *Control) acceptFolder(ctx context.Context, dir string, rule documents.F
 	if r.Outcome == Unchanged {
 		return pushed, nil
 	}
-	if err := r.Keep(ctx, c.cfg.Store); err != nil {
+	if err := r.Keep(ctx, releaseContent{c.cfg.Store, c}); err != nil {
+		if lacks, is := errors.AsType[*documents.LacksError](err); is {
+			return Pushed{}, wire.Refuse(wire.ErrInvalid, "%v", lacks)
+		}
 		var full *documents.StoreError
 		if errors.As(err, &full) {
 			err = errors.Join(wire.ErrUnavailable, err)

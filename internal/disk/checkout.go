@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -26,6 +27,7 @@ type CheckoutOptions struct {
 type Folder struct {
 	root *os.Root
 	at   string // its own path from the top folder, without links
+	dir  string // its own path on the disk
 	top  *index
 }
 
@@ -39,11 +41,11 @@ func OpenCheckout(dir string, o CheckoutOptions) (*Folder, error) {
 	if err != nil {
 		return nil, errors.Join(err, root.Close())
 	}
-	return &Folder{root: root, top: top}, nil
+	return &Folder{root: root, dir: dir, top: top}, nil
 }
 
 // PlainFolder is a folder that git has no part in. It shares the root.
-func PlainFolder(root *os.Root) *Folder { return &Folder{root: root, top: &index{}} }
+func PlainFolder(root *os.Root) *Folder { return &Folder{root: root, dir: root.Name(), top: &index{}} }
 
 // Close closes the folder.
 func (f *Folder) Close() error { return f.root.Close() }
@@ -61,7 +63,7 @@ func (f *Folder) OpenFolder(name string) (*Folder, error) {
 	if err != nil {
 		return nil, errors.Join(err, root.Close())
 	}
-	return &Folder{root: root, at: at, top: f.top}, nil
+	return &Folder{root: root, at: at, dir: f.Path(name), top: f.top}, nil
 }
 
 // Stat describes what a name leads to.
@@ -103,6 +105,21 @@ func (f *Folder) ReadFile(name string, limit int64) ([]byte, error) {
 	}
 	return data, err
 }
+
+// OpenFile opens a regular file, to be read as it comes.
+func (f *Folder) OpenFile(name string) (*os.File, error) {
+	info, err := f.Stat(name)
+	if err == nil && !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%q is not a regular file", name)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%q cannot be read: %w", name, Cause(err))
+	}
+	return f.root.Open(name)
+}
+
+// Path is where a file of the folder is on the disk.
+func (f *Folder) Path(name string) string { return filepath.Join(f.dir, filepath.FromSlash(name)) }
 
 const lfsPointer = "version https://git-lfs.github.com/spec/"
 

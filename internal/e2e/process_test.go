@@ -32,8 +32,14 @@ func launch(t testing.TB, logs, name string, args ...string) *process {
 // launchOf starts a process of another program.
 func launchOf(t testing.TB, program, logs, name string, args ...string) *process {
 	t.Helper()
+	return launchCommand(t, logs, name, func(cmd *exec.Cmd) { cmd.Env = append(os.Environ(), actAsSteady+"=1") }, program, args...)
+}
+
+// launchCommand starts a process whose folder and environment edit sets.
+func launchCommand(t testing.TB, logs, name string, edit func(*exec.Cmd), program string, args ...string) *process {
+	t.Helper()
 	p := &process{t: t, name: name, cmd: exec.Command(program, args...), exited: make(chan struct{})}
-	p.cmd.Env = append(os.Environ(), actAsSteady+"=1")
+	edit(p.cmd)
 	p.Process = testkit.Value(sandbox.Start(name, filepath.Join(logs, name+".log"), p.cmd))(t)
 	go func() {
 		defer close(p.exited)

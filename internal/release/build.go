@@ -51,15 +51,20 @@ type Release struct {
 	Expected []Expected
 	// Compliance says what static controls find, by channel that has some.
 	Compliance []Compliance
-	// Files is the release folder by slash-separated path.
+	// Files is the release folder by slash-separated path, but for Nars: the archives of
+	// store paths that are at hand, by digest.
 	Files map[string][]byte
+	Nars  map[digest.Digest]fleetdir.Nar
 }
 
 // Build resolves the source into an unsigned release. It writes nothing. The
 // release is nil when a problem is more than a warning.
 func Build(src *fleetdir.Source, o BuildOptions) (*Release, []Problem) {
-	b := &builder{src: src, o: o, rel: &Release{Fleet: src.Declaration.Metadata.Name, Version: 1, Files: map[string][]byte{}}}
+	b := &builder{src: src, o: o, rel: &Release{Fleet: src.Declaration.Metadata.Name, Version: 1, Files: map[string][]byte{}, Nars: map[digest.Digest]fleetdir.Nar{}}}
 	b.epoch = max(o.Epoch, 1)
+	if err := b.sameArchives(); err != nil {
+		return nil, []Problem{{File: fleetdir.FleetFile, Message: err.Error()}}
+	}
 	in := b.inputs()
 	plan, findings := fleet.Resolve(&src.Declaration, in)
 	problems := strictyaml.Sort(append(src.Place(nil, findings), b.paths()...))
@@ -83,6 +88,8 @@ type builder struct {
 	epoch uint64
 	plan  fleet.Plan
 	rel   *Release
+	// reused are lists with archives of the previous release.
+	reused []*fleet.Closure
 }
 
 func (b *builder) inputs() fleet.Inputs {
@@ -356,6 +363,12 @@ func (b *builder) bundles() error {
 		for d, content := range sb.Blobs {
 			b.rel.Files[BlobPath(d)] = content
 		}
+		for _, n := range sb.Nars {
+			b.rel.Nars[n.Digest] = n
+		}
+	}
+	for _, c := range b.reused {
+		b.carryArchives(c)
 	}
 	for _, members := range b.plan.Budgets {
 		raw := members.Bytes()

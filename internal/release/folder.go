@@ -14,6 +14,7 @@ import (
 	"sync"
 
 	"github.com/steadyfleet/steady/internal/core/digest"
+	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/disk"
 	"github.com/steadyfleet/steady/internal/release/fleetdir"
 	"github.com/steadyfleet/steady/internal/trust"
@@ -42,6 +43,13 @@ func BundlePath(d digest.Digest) string { return "bundles/" + d.Hex() + ".json" 
 
 // BlobPath is where the content of a bundle's file is.
 func BlobPath(d digest.Digest) string { return "blobs/" + d.Hex() }
+
+// NarPath is where an archive of a store path is.
+func NarPath(d digest.Digest) string { return narsFolder + "/" + d.Hex() }
+
+const narsFolder = "nars"
+
+func isNar(name string) bool { return strings.HasPrefix(name, narsFolder+"/") }
 
 // BudgetPath is where a budget's member list is.
 func BudgetPath(d digest.Digest) string { return "budgets/" + d.Hex() + ".json" }
@@ -74,7 +82,8 @@ func splitLeaves(raw []byte) ([][]byte, error) {
 // Caps of a release folder.
 const (
 	MaxFiles = 100_000
-	MaxTotal = 4 << 30 // bytes
+	MaxTotal = 4 << 30 // bytes, of all but archives of store paths
+	MaxNars  = 64 << 30
 )
 
 type nameInUse struct {
@@ -92,6 +101,7 @@ var namesInUse = sync.OnceValue(func() []nameInUse {
 		{regexp.MustCompile(`^budgets/[0-9a-f]{64}\.json$`), trust.MaxList},
 		{regexp.MustCompile(`^controls/[0-9a-f]{64}\.json$`), trust.MaxList},
 		{regexp.MustCompile(`^blobs/[0-9a-f]{64}$`), fleetdir.MaxBlob},
+		{regexp.MustCompile(`^nars/[0-9a-f]{64}$`), fleet.MaxNar},
 	}
 })
 
@@ -106,10 +116,10 @@ func FileCap(name string) (limit int64, ok bool) {
 	return 0, false
 }
 
-// readFile reads a file of a release within its cap.
+// readFile reads a file of a release within its cap. Archives are not read whole.
 func readFile(fsys fs.FS, name string) ([]byte, error) {
 	limit, ok := FileCap(name)
-	if !ok {
+	if !ok || isNar(name) {
 		return nil, fmt.Errorf("%q has no place in a release", name)
 	}
 	f, err := fsys.Open(name)
@@ -153,7 +163,7 @@ func fileNames(fsys fs.FS) ([]string, error) {
 	return names, err
 }
 
-var folders = []string{"blobs", "budgets", "bundles", "controls", "rollouts"}
+var folders = []string{"blobs", "budgets", "bundles", "controls", narsFolder, "rollouts"}
 
 // Open opens a release folder for reading. Nothing outside it can be reached.
 // Close the root when done.
@@ -167,24 +177,26 @@ func Open(dir string) (*os.Root, fs.FS, error) {
 
 // Write makes or replaces the release folder dir, whole or not at all. It refuses a
 // folder that holds anything but a release.
-func Write(dir string, files map[string][]byte) error { return WriteKeeping(dir, files, "") }
+func Write(dir string, files map[string][]byte, nars ...fleetdir.Nar) error {
+	return WriteKeeping(dir, files, "", nars...)
+}
 
 // WriteKeeping is Write that keeps the folder of before under another name, in place
 // of what that name had.
-func WriteKeeping(dir string, files map[string][]byte, keep string) error {
+func WriteKeeping(dir string, files map[string][]byte, keep string, nars ...fleetdir.Nar) error {
 	if err := replaceable(dir); err != nil {
 		return err
 	}
-	_, err := staging{dir: dir, keep: keep, fill: writing(files)}.run()
+	_, err := staging{dir: dir, keep: keep, fill: writing(files, nars)}.run()
 	return err
 }
 
 // WriteSigned is Write and Sign in one.
-func WriteSigned(dir string, files map[string][]byte, o SignOptions) (*Verified, error) {
+func WriteSigned(dir string, files map[string][]byte, o SignOptions, nars ...fleetdir.Nar) (*Verified, error) {
 	if err := replaceable(dir); err != nil {
 		return nil, err
 	}
-	return staging{dir: dir, fill: writing(files), change: o.sign}.run()
+	return staging{dir: dir, fill: writing(files, nars), change: o.sign}.run()
 }
 
 // replaceable refuses a folder that is neither new nor empty nor a release.

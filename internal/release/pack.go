@@ -8,17 +8,19 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 )
 
 // Caps bound what Unpack takes.
 type Caps struct {
 	Files int   // at most
-	Bytes int64 // of all files together
+	Bytes int64 // of all files but archives of store paths
+	Nars  int64 // bytes of those
 }
 
 // DefaultCaps are those of a release folder.
-func DefaultCaps() Caps { return Caps{Files: MaxFiles, Bytes: MaxTotal} }
+func DefaultCaps() Caps { return Caps{Files: MaxFiles, Bytes: MaxTotal, Nars: MaxNars} }
 
 // Pack streams a release as a plain tar: regular files in order of name, with
 // no times, owners or folders. Reading ends with the error that stopped it; the
@@ -34,7 +36,35 @@ func pack(fsys fs.FS, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	return PackFiles(w, names, func(name string) ([]byte, error) { return readFile(fsys, name) })
+	tw := tar.NewWriter(w)
+	for _, name := range names {
+		if isNar(name) {
+			err = packNar(tw, fsys, name)
+		} else {
+			var raw []byte
+			if raw, err = readFile(fsys, name); err == nil {
+				err = packFile(tw, name, raw)
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return tw.Close()
+}
+
+// PackWithoutNars is Pack without the archives of store paths, which are sent apart.
+func PackWithoutNars(fsys fs.FS) io.ReadCloser {
+	r, w := io.Pipe()
+	go func() {
+		names, err := fileNames(fsys)
+		if err == nil {
+			names = slices.DeleteFunc(names, isNar)
+			err = PackFiles(w, names, func(name string) ([]byte, error) { return readFile(fsys, name) })
+		}
+		w.CloseWithError(err)
+	}()
+	return r
 }
 
 // PackFiles writes a packed release, as Pack does, of files that get gives.
@@ -45,15 +75,50 @@ func PackFiles(w io.Writer, names []string, get func(name string) ([]byte, error
 		if err != nil {
 			return err
 		}
-		h := &tar.Header{Typeflag: tar.TypeReg, Name: name, Size: int64(len(raw)), Mode: 0o644, ModTime: time.Unix(0, 0), Format: tar.FormatUSTAR}
-		if err := tw.WriteHeader(h); err != nil {
-			return fmt.Errorf("pack %s: %w", name, err)
-		}
-		if _, err := tw.Write(raw); err != nil {
-			return fmt.Errorf("pack %s: %w", name, err)
+		if err := packFile(tw, name, raw); err != nil {
+			return err
 		}
 	}
 	return tw.Close()
+}
+
+func packFile(tw *tar.Writer, name string, raw []byte) error {
+	err := tw.WriteHeader(packHeader(name, int64(len(raw))))
+	if err == nil {
+		_, err = tw.Write(raw)
+	}
+	if err != nil {
+		return fmt.Errorf("pack %s: %w", name, err)
+	}
+	return nil
+}
+
+// packNar streams an archive.
+func packNar(tw *tar.Writer, fsys fs.FS, name string) error {
+	f, err := fsys.Open(name)
+	if err != nil {
+		return fmt.Errorf("pack %s: %w", name, err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err == nil {
+		err = tw.WriteHeader(packHeader(name, info.Size()))
+	}
+	if err == nil {
+		_, err = io.Copy(tw, f)
+	}
+	if err != nil {
+		return fmt.Errorf("pack %s: %w", name, err)
+	}
+	return nil
+}
+
+func packHeader(name string, size int64) *tar.Header {
+	h := &tar.Header{Typeflag: tar.TypeReg, Name: name, Size: size, Mode: 0o644, ModTime: time.Unix(0, 0), Format: tar.FormatUSTAR}
+	if size >= 8<<30 { // beyond what that format can say
+		h.Format = tar.FormatPAX
+	}
+	return h
 }
 
 // ErrPack is in the chain of every error that the sender of a packed release is
@@ -72,7 +137,7 @@ func Unpack(r io.Reader, dir string, caps Caps) error {
 	}
 	defer root.Close()
 	tr := tar.NewReader(r)
-	files, total := 0, int64(0)
+	files, total, nars := 0, int64(0), int64(0)
 	for {
 		h, err := tr.Next()
 		switch {
@@ -85,7 +150,11 @@ func Unpack(r io.Reader, dir string, caps Caps) error {
 			return fmt.Errorf("%w: %w", ErrPack, err)
 		}
 		limit, ok := FileCap(h.Name)
-		files, total = files+1, total+h.Size
+		if files++; isNar(h.Name) {
+			nars += max(h.Size, 0)
+		} else {
+			total += h.Size
+		}
 		switch {
 		case !ok || h.Typeflag != tar.TypeReg:
 			return fmt.Errorf("%w: %q has no place in a release", ErrPack, h.Name)
@@ -95,6 +164,8 @@ func Unpack(r io.Reader, dir string, caps Caps) error {
 			return fmt.Errorf("%w: more than %d files", ErrPack, caps.Files)
 		case total > caps.Bytes:
 			return fmt.Errorf("%w: more than %d bytes", ErrPack, caps.Bytes)
+		case nars > caps.Nars:
+			return fmt.Errorf("%w: more than %d bytes of store paths", ErrPack, caps.Nars)
 		}
 		if err := unpackFile(root, h, tr); err != nil {
 			return err

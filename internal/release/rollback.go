@@ -70,7 +70,7 @@ func Rollback(o RollbackOptions) (*Release, []Move, error) {
 	}
 	b := &builder{src: &fleetdir.Source{Commit: commit}, plan: plan, epoch: o.Current.Resolved.Value().Epoch,
 		o:   BuildOptions{Ref: o.Ref, Previous: o.Current, Now: o.Now},
-		rel: &Release{Fleet: plan.Fleet, Version: o.Current.Resolved.Value().Version + 1, Files: map[string][]byte{}}}
+		rel: &Release{Fleet: plan.Fleet, Version: o.Current.Resolved.Value().Version + 1, Files: map[string][]byte{}, Nars: map[digest.Digest]fleetdir.Nar{}}}
 	if b.o.Ref == "" {
 		b.o.Ref = rollbackRef(to.Ref, b.rel.Version)
 	}
@@ -211,5 +211,5 @@ func (b *builder) carryBundle(d digest.Digest) error {
 			return err
 		}
 	}
-	return nil
+	return b.carryNars(&bundle)
 }

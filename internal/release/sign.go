@@ -333,7 +333,7 @@ func VerifyDir(dir string, state trust.State, now clock.Instant) (*Verified, err
 	if err != nil {
 		return nil, err
 	}
-	v.fsys = os.DirFS(dir)
+	v.fsys, v.dir = os.DirFS(dir), dir
 	return v, nil
 }
 

@@ -10,6 +10,9 @@ import (
 	"slices"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/steadyfleet/steady/internal/disk"
+	"github.com/steadyfleet/steady/internal/release/fleetdir"
 )
 
 // staging is how a release folder gets its next content: whole or not at all.
@@ -55,7 +58,7 @@ func (s staging) run() (v *Verified, err error) {
 		if v, err = s.change(next); err != nil {
 			return nil, err
 		}
-		v.fsys = os.DirFS(dir)
+		v.fsys, v.dir = os.DirFS(dir), dir
 	}
 	return v, swap(next, dir, s.keep)
 }
@@ -99,8 +102,13 @@ func renameOver(next, dir string) (old string, err error) {
 	return old, nil
 }
 
-func writing(files map[string][]byte) func(next string) error {
+func writing(files map[string][]byte, nars []fleetdir.Nar) func(next string) error {
 	return func(next string) error {
+		for i := range nars {
+			if err := writeNar(next, &nars[i]); err != nil {
+				return err
+			}
+		}
 		for _, name := range slices.Sorted(maps.Keys(files)) {
 			if _, ok := FileCap(name); !ok {
 				return fmt.Errorf("%q has no place in a release", name)
@@ -131,6 +139,12 @@ func copying(from string) func(next string) error {
 				return err
 			}
 			if os.Link(filepath.Join(from, filepath.FromSlash(name)), at) == nil {
+				continue
+			}
+			if isNar(name) {
+				if err := disk.CopyFile(at, filepath.Join(from, filepath.FromSlash(name))); err != nil {
+					return fmt.Errorf("copy %s: %w", name, err)
+				}
 				continue
 			}
 			raw, err := readIn(from, name)

@@ -32,7 +32,11 @@ type Verified struct {
 	Verifier trust.Verifier
 	// Names lists every file of the release, sorted.
 	Names []string
-	fsys  fs.FS
+	// Absent are archives of store paths that are named and not in the folder: they travel
+	// apart, and whoever is to serve the release has to have them.
+	Absent []spec.Blob
+	fsys   fs.FS
+	dir    string // where that is a folder
 }
 
 // VerifiedManifest is one manifest with all of its leaves.
@@ -281,6 +285,9 @@ func (v *verification) bundles() error {
 			if err := v.blob(b.Name, blob); err != nil {
 				return err
 			}
+		}
+		if err := v.nars(&b); err != nil {
+			return fmt.Errorf("bundle %s: %w", b.Name, err)
 		}
 	}
 	return nil

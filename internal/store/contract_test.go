@@ -67,6 +67,7 @@ func contract(t *testing.T, e engine) {
 		{"Blobs", testBlobs},
 		{"BlobDamage", testBlobDamage},
 		{"BlobRemoval", testBlobRemoval},
+		{"BlobsThatArrive", testBlobsThatArrive},
 		{"Size", testSize},
 		{"Closed", testClosed},
 		{"Cancelled", testCancelled},

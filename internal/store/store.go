@@ -12,6 +12,7 @@ package store
 
 import (
 	"context"
+	"io"
 	"iter"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
@@ -156,6 +157,26 @@ type Blobs interface {
 
 	// HasBlob says whether d is there; it does not check the bytes.
 	HasBlob(ctx context.Context, d digest.Digest) (bool, error)
+
+	// OpenBlob opens d, to be read as it comes, and returns how many bytes it has. They are
+	// not checked: whoever takes them compares the digest. ErrNotFound.
+	OpenBlob(ctx context.Context, d digest.Digest) (io.ReadSeekCloser, int64, error)
+
+	// TouchBlob makes d as young as a new one and returns its size; not ok when it is not
+	// there.
+	TouchBlob(ctx context.Context, d digest.Digest) (size int64, ok bool, err error)
+
+	// ReceiveBlob stores d, of size bytes, as it comes and never whole in memory. It goes on
+	// at an offset, which is how much Arrived says of it. What arrived stays when reading
+	// fails, and goes when all of it is not d: ErrInvalid. One call for a blob at a time.
+	ReceiveBlob(ctx context.Context, d digest.Digest, size, offset int64, from io.Reader) error
+
+	// Arrived returns how much of d was received, which is not whole yet.
+	Arrived(ctx context.Context, d digest.Digest) (int64, error)
+
+	// DropArrived removes the beginnings of blobs to which nothing came since an instant of
+	// the machine's clock.
+	DropArrived(ctx context.Context, before clock.Instant) error
 
 	// RemoveBlob removes d if it was put before an instant of the machine's clock, and
 	// returns how many bytes it had; not ok when it stays or is not there.

@@ -32,6 +32,7 @@ type Command struct {
 	Env     []string
 	Timeout clock.Duration // zero takes DefaultTimeout
 	Stdin   io.Reader      // nil is empty
+	Stdout  io.Writer      // gets what it prints; nil leaves that to the tail of its output
 }
 
 // Outcome is how a command that could be started ended.
@@ -80,6 +81,9 @@ func Run(ctx context.Context, c Command) (Outcome, error) {
 	cmd.WaitDelay = 2 * time.Second
 	var out tail
 	cmd.Stdout, cmd.Stderr = &out, &out
+	if c.Stdout != nil {
+		cmd.Stdout = c.Stdout
+	}
 	if err := cmd.Start(); err != nil {
 		return Outcome{}, fmt.Errorf("start %s: %w", c.Argv[0], err)
 	}

@@ -83,6 +83,8 @@ type Host struct {
 	Requests func() map[spec.ID]deploy.Request
 	// Systems is a folder for what is known of switches of systems.
 	Systems string
+	// Nars brings systems that come path by path.
+	Nars Nars
 	// Resync is how often files and steps with a check are observed.
 	Resync clock.Duration
 }

@@ -153,6 +153,11 @@ func (h Host) PrepareNix(ctx context.Context, bundle digest.Digest, n *fleet.Nix
 	if err := os.MkdirAll(h.Systems, 0o700); err != nil {
 		return err
 	}
+	if n.Paths != nil {
+		if err := h.takePaths(ctx, bundle, n); err != nil {
+			return err
+		}
+	}
 	_, before, err := current(n.Profile)
 	if err != nil {
 		return err

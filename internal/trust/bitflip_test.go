@@ -17,6 +17,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/core/spec"
 	"github.com/steadyfleet/steady/internal/testkit"
 )
 
@@ -117,7 +118,11 @@ func entryPointsOf(t testing.TB, make func(generation string) keys) map[string]e
 	word.Type, word.Version = fleet.TypeOverride, uint64(word.IssuedAt)
 	payload := testkit.Value(Payload(a.manifest, r.manifest))(t)
 	want := payloadDigest(t, first)
+	const system = "/nix/store/00000000000000000000000000000000-system"
+	closure := pad(t, canonical(t, fleet.Closure{Type: fleet.TypeClosure, Paths: []fleet.StorePath{{Path: system, NarHash: want, NarSize: 2, Content: want, Size: 1, Compression: "xz", References: []string{}}}}), padded)
+	nix := &fleet.Nix{Path: system, Paths: &spec.Blob{Digest: digest.Of(closure), Size: padded}}
 	return map[string]entryPoint{
+		"closure":     {fleet.TypeClosure, closure, func(b []byte) error { _, err := ReadClosure(nix, b); return err }},
 		"first root":  {TypeRoot, first, func(b []byte) error { _, err := Begin(testFleet, b, want); return err }},
 		"next root":   {TypeRoot, next, func(b []byte) error { _, err := v.Root(b); return err }},
 		"root draft":  {TypeRoot, next, func(b []byte) error { return signedDraft(v, b) }},

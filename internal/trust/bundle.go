@@ -50,6 +50,22 @@ func ReadBundle(raw []byte) (fleet.Bundle, error) {
 	return b, nil
 }
 
+// ReadClosure decodes and checks the list of store paths of a bundle's Nix system, whose bytes
+// have the digest that the bundle names.
+func ReadClosure(n *fleet.Nix, raw []byte) (fleet.Closure, error) {
+	var c fleet.Closure
+	if _, err := named("list of store paths", raw, n.Paths.Digest); err != nil {
+		return c, err
+	}
+	if err := Decode(raw, fleet.MaxClosure, &c); err != nil {
+		return c, err
+	}
+	if err := fleet.CheckClosure(n, &c); err != nil {
+		return c, refuse(Malformed, "system %q: %v", n.Name, err)
+	}
+	return c, nil
+}
+
 // CheckBundle refuses a bundle that could touch anything outside its root
 // folder or that contradicts itself.
 func CheckBundle(b *fleet.Bundle) error {

@@ -31,6 +31,7 @@ const (
 	RouteRollouts        = "/v1/rollouts/"              // GET {channel@ref}: HostManifest
 	RouteBundles         = "/v1/bundles/"               // GET {digest}: the bundle's bytes
 	RouteBlobs           = "/v1/blobs/"                 // GET {digest}: the blob's bytes
+	RouteNars            = "/v1/nars/"                  // GET {digest}, with Range: an archive of a store path
 	RouteTrust           = "/v1/trust/"                 // GET {file}: an envelope
 )
 

@@ -47,6 +47,7 @@ type Agent struct {
 	follower *verify.Follower
 	carrier  *preparation.Carrier
 	content  *preparation.Cache
+	nars     *preparation.Nars
 	hosting  *hosting.Hosting
 	runner   *probe.Runner
 	repairs  *repairGate
@@ -240,6 +241,7 @@ func (a *Agent) manage(ctx context.Context) error {
 	}
 	a.carrier = preparation.NewCarrier(a.client)
 	a.content = preparation.NewCache(a.store, a.carrier)
+	a.nars = preparation.NewNars(filepath.Join(a.cfg.StateDir, "nix-cache"), a.client, a.content, a.cfg.Log)
 	a.repairs = newRepairGate(a.committed.Load, a.time.Now)
 	a.loop = reconcile.New(a.rows,
 		reconcile.WithNow(func() time.Time { return a.time.Now().Time() }), reconcile.WithWorkers(workers), reconcile.WithLogger(a.cfg.Log),
@@ -257,9 +259,10 @@ func (a *Agent) manage(ctx context.Context) error {
 	sys := system.Host{
 		Root: a.cfg.Root, Name: a.id.Host, BootID: a.time.BootID(), Content: a.content, Ledger: a.store, Keeper: state.FileKeeper{Store: a.store, Now: a.time.Now, Wake: a.report},
 		Log: a.cfg.Log, Resync: a.cfg.Resync, Title: a.hosting.Title(), Requests: a.hosting.Requests, Systems: filepath.Join(a.cfg.StateDir, "systems"),
+		Nars: a.nars,
 	}
 	a.preparer = &preparation.Preparer{Root: a.cfg.Root, StateDir: a.cfg.StateDir, Store: a.store, Server: a.carrier,
-		Follower: a.follower, Content: a.content, Containers: a.hosting, System: sys}
+		Follower: a.follower, Content: a.content, Containers: a.hosting, System: sys, Nars: a.nars}
 	return system.Register(a.loop, sys)
 }
 

@@ -92,6 +92,9 @@ func (x *executor) Sweep(e core.Sweep) error {
 	if err := x.r.a.content.Sweep(e.Keep...); err != nil {
 		x.r.a.cfg.Log.Warn("old content was not removed", "error", err)
 	}
+	if err := x.r.a.nars.Rest(); err != nil {
+		x.r.a.cfg.Log.Warn("archives of store paths were not removed", "error", err)
+	}
 	return x.r.a.store.Rest(context.WithoutCancel(x.ctx))
 }
 

@@ -58,6 +58,7 @@ type server struct {
 	held     int           // polls
 	wait     time.Duration // of polls
 	root2    []byte        // the root that follows, if any
+	nars     *narServer    // archives of store paths, if any
 }
 
 type hostChain struct {
@@ -191,11 +192,11 @@ func (s *server) serve(w http.ResponseWriter, r *http.Request) {
 		}
 		s.answer(w, p, wire.Certificate{Chain: cert, Incarnation: 1})
 	default:
-		s.document(w, p, name)
+		s.document(w, r, p, name)
 	}
 }
 
-func (s *server) document(w http.ResponseWriter, p, name string) {
+func (s *server) document(w http.ResponseWriter, r *http.Request, p, name string) {
 	s.mu.Lock()
 	rel := s.release
 	content := s.packs[digest.Digest(path.Base(p))]
@@ -210,6 +211,8 @@ func (s *server) document(w http.ResponseWriter, p, name string) {
 		s.raw(w, p, rel.resolved)
 	case strings.HasPrefix(p, wire.RouteRollouts) && path.Base(p) == rel.manifest.Rollout():
 		s.answer(w, p, wire.HostManifest{Envelope: rel.envelope, Leaf: rel.leaf(s.t, name)})
+	case strings.HasPrefix(p, wire.RouteNars) && s.nars != nil:
+		s.nars.serve(w, r)
 	case (strings.HasPrefix(p, wire.RouteBundles) || strings.HasPrefix(p, wire.RouteBlobs) || strings.HasSuffix(p, ".root.json")) && content != nil:
 		s.raw(w, p, content)
 	default:

@@ -78,6 +78,9 @@ type Containers interface {
 // System readies the Nix system of a bundle.
 type System interface {
 	PrepareNix(ctx context.Context, bundle digest.Digest, n *fleet.Nix) error
+	// LacksNix lists the paths of a system that comes path by path and that the host's store
+	// does not have.
+	LacksNix(ctx context.Context, bundle digest.Digest, n *fleet.Nix) ([]fleet.StorePath, error)
 }
 
 // Preparer prepares one host.
@@ -89,6 +92,7 @@ type Preparer struct {
 	Content        *Cache
 	Containers     Containers
 	System         System
+	Nars           *Nars
 }
 
 // Prepare fetches and checks what an offer needs. What a former attempt brought is

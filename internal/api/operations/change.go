@@ -85,6 +85,8 @@ func (h *Handler) changing() {
 		func(ctx context.Context, in *bodyIn[operator.Gives]) (out []plan.Refusing, err error) {
 			return out, h.c.View(ctx, func(s *plan.State) { out = append([]plan.Refusing{}, plan.Foresee(s, in.Body.Given)...) })
 		})
+	add(h, huma.Operation{OperationID: "list-missing-content", Method: http.MethodPost, Path: "/content/missing",
+		Summary: "Say which archives of store paths the server does not have", MaxBodyBytes: 32 << 20}, releasing, h.missingContent)
 	do(h, post("reconcile", "/reconcile", "Evaluate every rollout and host now"), operating,
 		func(ctx context.Context, _ *none) error { return h.c.Operate(ctx, nil) })
 	add(h, post("end-safe-mode", "/safe-mode/end", "Go on without the events that hosts owe the server"), admin,

@@ -161,6 +161,7 @@ func described(c *control.Control) *Handler {
 	h.sessions()
 	h.attending()
 	h.bin()
+	h.raw("send-content", http.MethodPut, operator.RouteContent+"/{digest}", "Send the archive of a store path, or the rest of it", releasing, h.receiveContent)
 	h.raw("push-release", http.MethodPost, operator.RoutePush, "Push a packed release (tar)", releasing, h.push)
 	h.raw("newest-release", http.MethodGet, operator.RouteNewest, "The newest accepted release with all of its files, packed (tar)", releasing, h.newest)
 	h.raw("hook-release", http.MethodPost, operator.RouteHook, "Look at the sources of releases now; signed as GitHub, Gitea and Forgejo sign webhooks", signed, h.hook)

@@ -233,6 +233,23 @@ func (c *Client) push(ctx context.Context, packed io.Reader, q url.Values) (p Pu
 	return p, answer(resp, &p)
 }
 
+// MissingContent returns what of the content the server does not have, and how much arrived.
+func (c *Client) MissingContent(ctx context.Context, content []ContentRow) (out []ContentRow, err error) {
+	var answer Contents
+	err = c.post(ctx, "/content/missing", Contents{Content: content}, &answer)
+	return answer.Content, err
+}
+
+// SendContent sends the rest of an archive, of which row.Arrived bytes are there.
+func (c *Client) SendContent(ctx context.Context, row ContentRow, rest io.Reader) error {
+	q := url.Values{"size": {strconv.FormatInt(row.Size, 10)}, "offset": {strconv.FormatInt(row.Arrived, 10)}}
+	resp, err := c.do(ctx, http.MethodPut, "/content/"+url.PathEscape(string(row.Digest)), q, rest, "application/octet-stream")
+	if err != nil {
+		return err
+	}
+	return resp.Body.Close()
+}
+
 // Foresee reports which hosts would not run what a release gives them.
 func (c *Client) Foresee(ctx context.Context, given []plan.Given) (out []plan.Refusing, err error) {
 	return out, c.post(ctx, "/releases/foresee", Gives{Given: given}, &out)

@@ -31,6 +31,7 @@ const (
 	RouteStream  = Prefix + "/events/stream"
 	RouteHistory = Prefix + "/history"
 	RoutePush    = Prefix + "/releases"
+	RouteContent = Prefix + "/content" // PUT {digest}?size=N&offset=N: the rest of an archive
 	RouteNewest  = Prefix + "/releases/newest"
 	RouteMetrics = "/metrics"
 	RouteHealth  = "/healthz"
@@ -91,6 +92,18 @@ type ReleaseInfo struct {
 // Gives are what the channels of a release that is not pushed yet would give their hosts.
 type Gives struct {
 	Given []plan.Given `json:"given" maxItems:"100000" doc:"The hosts of each channel that get a bundle"`
+}
+
+// Contents names content by digest and size.
+type Contents struct {
+	Content []ContentRow `json:"content" maxItems:"200000" doc:"The archives of store paths that a release names"`
+}
+
+// ContentRow is one of them. Arrived is how much of it the server has, where that is not all.
+type ContentRow struct {
+	Digest  digest.Digest `json:"digest"`
+	Size    int64         `json:"size" minimum:"1"`
+	Arrived int64         `json:"arrived,omitempty"`
 }
 
 // Health is the answer of the routes of health and readiness: "ok", or what is wrong.

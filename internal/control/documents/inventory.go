@@ -126,5 +126,16 @@ func (v *Inventory) bundle(ctx context.Context, d digest.Digest, keep map[digest
 	for _, blob := range b.Blobs() {
 		keep[blob.Digest] = struct{}{}
 	}
-	return nil
+	if b.Nix == nil || b.Nix.Paths == nil {
+		return nil
+	}
+	list, err := v.library.Blob(ctx, b.Nix.Paths.Digest)
+	if err != nil {
+		return fmt.Errorf("list of store paths: %w", err)
+	}
+	c, err := trust.ReadClosure(b.Nix, list)
+	for _, n := range c.Nars() {
+		keep[n.Digest] = struct{}{}
+	}
+	return err
 }

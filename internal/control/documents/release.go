@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -12,6 +14,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/core/spec"
 	"github.com/steadyfleet/steady/internal/release"
 	"github.com/steadyfleet/steady/internal/trust"
 	"github.com/steadyfleet/steady/internal/wire"
@@ -85,6 +88,60 @@ func (r *Release) signedAgain(known map[string]digest.Digest) (bool, error) {
 // ReleaseBlobs stores the files of releases by digest.
 type ReleaseBlobs interface {
 	PutBlob(ctx context.Context, b []byte) (digest.Digest, error)
+	// TouchBlob makes what is there as young as what is new.
+	TouchBlob(ctx context.Context, d digest.Digest) (size int64, ok bool, err error)
+	// ReceiveNar stores an archive as it is read.
+	ReceiveNar(ctx context.Context, b spec.Blob, open func() (io.ReadCloser, error)) error
+}
+
+// LacksError says that a release names archives of store paths that neither it nor the server
+// has.
+type LacksError struct {
+	Nars  int
+	First digest.Digest
+	Bytes int64
+}
+
+func (e *LacksError) Error() string {
+	return fmt.Sprintf("the release names %d archives of store paths, %d bytes, that neither it nor the server has, such as %s: steady release push sends those that the release folder has, so build or push where the system was built", e.Nars, e.Bytes, e.First.Short())
+}
+
+// lacks reports what is absent from the folder and the server.
+func (r *Release) lacks(ctx context.Context, blobs ReleaseBlobs) error {
+	var e LacksError
+	for _, n := range r.verified.Absent {
+		size, have, err := blobs.TouchBlob(ctx, n.Digest)
+		if err != nil {
+			return &StoreError{File: release.NarPath(n.Digest), Err: err}
+		}
+		if !have || size != n.Size {
+			if e.Nars++; e.Nars == 1 {
+				e.First = n.Digest
+			}
+			e.Bytes += n.Size
+		}
+	}
+	if e.Nars > 0 {
+		return &e
+	}
+	return nil
+}
+
+// keepNar stores an archive that the folder has.
+func (r *Release) keepNar(ctx context.Context, blobs ReleaseBlobs, name string, d digest.Digest) error {
+	f, err := r.verified.OpenNar(d)
+	if err != nil {
+		return err
+	}
+	info, err := f.Stat()
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	err = blobs.ReceiveNar(ctx, spec.Blob{Digest: d, Size: info.Size()}, func() (io.ReadCloser, error) { return r.verified.OpenNar(d) })
+	if err != nil {
+		return &StoreError{File: name, Err: err}
+	}
+	return nil
 }
 
 // StoreError says that a file of a release could not be stored.
@@ -103,8 +160,19 @@ func (e *StoreError) Unwrap() error { return e.Err }
 // Errors are a *StoreError, or say that the folder changed or cannot be read.
 func (r *Release) Keep(ctx context.Context, blobs ReleaseBlobs) error {
 	v, named, onlyTimestamp := r.verified, map[string]digest.Digest{}, r.Outcome == Refreshed
+	if !onlyTimestamp {
+		if err := r.lacks(ctx, blobs); err != nil {
+			return err
+		}
+	}
 	for _, name := range v.Names {
 		if onlyTimestamp && name != TimestampFile {
+			continue
+		}
+		if d, is := release.IsNar(name); is {
+			if err := r.keepNar(ctx, blobs, name, d); err != nil {
+				return err
+			}
 			continue
 		}
 		raw, err := v.ReadFile(name)

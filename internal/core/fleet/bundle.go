@@ -73,10 +73,10 @@ var parts = []part{
 		}
 		return []spec.ID{{Kind: KindSystem, Name: b.Nix.Name}}
 	}, blobs: func(b *Bundle) []spec.Blob {
-		if b.Nix == nil || b.Nix.Closure == nil {
+		if b.Nix == nil {
 			return nil
 		}
-		return []spec.Blob{*b.Nix.Closure}
+		return b.Nix.blobs()
 	}},
 	{critical: CriticalContainers, ids: func(b *Bundle) []spec.ID { return b.Containers.IDs() },
 		blobs: func(b *Bundle) []spec.Blob { return b.Containers.Blobs() }},
@@ -170,12 +170,26 @@ type Nix struct {
 	// Closure is what nix-store --export made of the path and all that it needs; nil
 	// where the host's own substituters have the path.
 	Closure *spec.Blob `json:"closure,omitempty"`
+	// Paths is a Closure: the server has each path's archive. It is nil where Closure is not.
+	// It is not critical: who does not know it looks for the same path in other caches.
+	Paths *spec.Blob `json:"paths,omitempty"`
 	// Running is a link that the switch and the boot point at what runs; nothing is
 	// concluded where there is no such link.
 	Running string `json:"running"`
 	// Reboot are the exit codes that mean staged, needs a reboot.
 	Reboot  []int          `json:"reboot"`
 	Timeout clock.Duration `json:"timeout"` // of a switch, up to MaxNixTimeout
+}
+
+// blobs lists the content that travels with the system. The archives of Paths are not among
+// it: a host takes those that its store lacks.
+func (n *Nix) blobs() (out []spec.Blob) {
+	for _, b := range []*spec.Blob{n.Closure, n.Paths} {
+		if b != nil {
+			out = append(out, *b)
+		}
+	}
+	return out
 }
 
 // storePath has the alphabet of Nix's base 32. A store may be elsewhere than at
@@ -198,6 +212,9 @@ func CheckNix(n *Nix) (field string, err error) {
 	}
 	if n.Closure != nil && (n.Closure.Digest == "" || n.Closure.Size <= 0) {
 		return "closure", fmt.Errorf("the closure is empty: expected the output of nix-store --export")
+	}
+	if n.Paths != nil && (n.Closure != nil || n.Paths.Digest == "" || n.Paths.Size <= 0 || n.Paths.Size > MaxClosure) {
+		return "closure", fmt.Errorf("the list of store paths is empty, beyond %d bytes or beside a closure: expected one of them", int64(MaxClosure))
 	}
 	if n.Timeout <= 0 || n.Timeout > MaxNixTimeout {
 		return "timeout", fmt.Errorf("timeout is %s: expected more than 0s and at most %s", n.Timeout, MaxNixTimeout)

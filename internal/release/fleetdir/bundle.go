@@ -77,6 +77,7 @@ type bundleLoader struct {
 	times    map[string]fleet.Times // of the bundle's services
 	paths    []compose.Path
 	logging  *spec.Logging
+	nars     []Nar
 }
 
 func (l *bundleLoader) addf(at []string, format string, args ...any) {
@@ -121,7 +122,7 @@ func loadBundle(root *disk.Folder, name, at string, p *pins, logging *spec.Loggi
 	if err != nil {
 		l.addf(nil, "the bundle does not encode: %v: expected fewer or smaller parts", err)
 	}
-	sealed.Times, sealed.Paths = l.times, l.paths
+	sealed.Times, sealed.Paths, sealed.Nars = l.times, l.paths, l.nars
 	sealed.NoResources = decl.Resources != nil && !*decl.Resources
 	return sealed, l.problems
 }

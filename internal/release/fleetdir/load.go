@@ -54,6 +54,8 @@ type Bundle struct {
 	// Paths are those of its folder that services mount.
 	Paths []compose.Path
 	Blobs map[digest.Digest][]byte
+	// Nars are the archives of its system's store paths.
+	Nars []Nar
 }
 
 // Load reads and checks the fleet folder dir. It gives one problem per finding,

@@ -44,6 +44,7 @@ type systemDecl struct {
 	Profile         string             `json:"profile"`
 	Path            string             `json:"path"`
 	Closure         string             `json:"closure"`
+	Copy            bool               `json:"copy"`
 	Running         string             `json:"running"`
 	RebootExitCodes *[]int             `json:"rebootExitCodes"`
 }
@@ -73,8 +74,8 @@ func (l *bundleLoader) system(b *fleet.Bundle, decls systemDecls, blobs map[dige
 			b.Nix = l.nix(at, d, blobs)
 		case d.Driver == driverExec:
 			b.Exec = append(b.Exec, l.step(at, d))
-			if d.Profile+d.Path+d.Closure+d.Running != "" || d.RebootExitCodes != nil {
-				l.addf(at, "a step has no profile, path, closure, running and rebootExitCodes: expected name, activate, revert, check and timeout")
+			if d.Profile+d.Path+d.Closure+d.Running != "" || d.Copy || d.RebootExitCodes != nil {
+				l.addf(at, "a step has no profile, path, closure, copy, running and rebootExitCodes: expected name, activate, revert, check and timeout")
 			}
 		}
 	}
@@ -89,12 +90,21 @@ func (l *bundleLoader) nix(at []string, d *systemDecl, blobs map[digest.Digest][
 		n.Reboot = append([]int{}, *d.RebootExitCodes...)
 	}
 	if len(d.Activate)+len(d.Revert)+len(d.Check) > 0 {
-		l.addf(at, "a Nix system has no commands: expected path, closure, profile, running, timeout and rebootExitCodes")
+		l.addf(at, "a Nix system has no commands: expected path, closure, copy, profile, running, timeout and rebootExitCodes")
 	}
-	if d.Closure != "" {
+	field, err := fleet.CheckNix(n)
+	switch {
+	case d.Copy && d.Closure != "":
+		l.addf(append(at, "copy"), "the system has both closure and copy: expected one of them")
+	case d.Closure != "" && !l.isFolder(d.Closure):
 		l.closure(at, d, n, blobs)
+	case err != nil: // where its path is no store path nothing can be looked for
+	case d.Copy:
+		l.storePaths(append(at, "copy"), d, n, blobs)
+	case d.Closure != "":
+		l.storePaths(append(at, "closure"), d, n, blobs)
 	}
-	if field, err := fleet.CheckNix(n); err != nil {
+	if err != nil {
 		l.addf(append(at, field), "%v", err)
 	} else if dir := path.Dir(d.Path); dir != nixStoreDir {
 		p := l.doc.At(append(at, "path"), "path is in the store "+dir+": expected "+nixStoreDir+", unless the hosts keep their store elsewhere")
@@ -104,11 +114,16 @@ func (l *bundleLoader) nix(at []string, d *systemDecl, blobs map[digest.Digest][
 	return n
 }
 
+func (l *bundleLoader) isFolder(name string) bool {
+	info, err := l.root.Stat(name)
+	return err == nil && info.IsDir()
+}
+
 func (l *bundleLoader) closure(at []string, d *systemDecl, n *fleet.Nix, blobs map[digest.Digest][]byte) {
 	content, err := l.root.ReadFile(d.Closure, MaxBlob)
 	switch {
 	case err != nil:
-		l.addf(append(at, "closure"), "%v: expected the output of nix-store --export inside the bundle folder, or no closure where the hosts' substituters have the path", err)
+		l.addf(append(at, "closure"), "%v: expected the output of nix-store --export inside the bundle folder, a binary cache there (nix copy --to file://), or no closure where the hosts' substituters have the path", err)
 		return
 	case !bytes.Contains(content, []byte(d.Path)):
 		l.addf(append(at, "closure"), "the closure does not have %s: expected the output of nix-store --export $(nix-store -qR PATH)", d.Path)

@@ -121,7 +121,7 @@ func (k Keys) Release(src, out, ref string, before *release.Verified, roots ...[
 	if release.Fatal(problems) {
 		return nil, fmt.Errorf("build %s: %v", ref, problems)
 	}
-	if err := release.Write(out, built.Files); err != nil {
+	if err := release.Write(out, built.Files, built.NarList()...); err != nil {
 		return nil, err
 	}
 	return release.Sign(out, release.SignOptions{Release: []trust.Signer{k[trust.RoleRelease]},

@@ -127,6 +127,16 @@ export interface ChannelState {
   summary: Summary;
 }
 
+export interface ContentRow {
+  arrived?: number;
+  digest: string;
+  size: number;
+}
+
+export interface Contents {
+  content: ContentRow[] | null;
+}
+
 export interface Conversion {
   value?: unknown;
   yaml?: string;
@@ -1766,6 +1776,7 @@ export interface Answers {
   "list-hosts": Host[] | null;
   "list-ignored": Ignored[] | null;
   "list-kept-volumes": Bin;
+  "list-missing-content": Contents;
   "list-nodes": NodeRow[] | null;
   "list-objects": ObjectRow[] | null;
   "list-overrides": Override[] | null;
@@ -1821,6 +1832,7 @@ export interface Answers {
   "revoke-host": void;
   "revoke-token": void;
   "safe-mode": RestoreWait;
+  "send-content": unknown;
   "session-token": SessionEvents;
   "set-object": ObjectDetail;
   "set-quota": void;
@@ -1891,6 +1903,7 @@ export const routes: Record<keyof Answers, Route> = {
   "list-hosts": ["GET", "/v1/operator/hosts"],
   "list-ignored": ["GET", "/v1/operator/drift-ignored", true],
   "list-kept-volumes": ["GET", "/v1/operator/bin"],
+  "list-missing-content": ["POST", "/v1/operator/content/missing"],
   "list-nodes": ["GET", "/v1/operator/nodes", true],
   "list-objects": ["GET", "/v1/operator/config/{kind}", true],
   "list-overrides": ["GET", "/v1/operator/overrides"],
@@ -1946,6 +1959,7 @@ export const routes: Record<keyof Answers, Route> = {
   "revoke-host": ["POST", "/v1/operator/hosts/{host}/revoke", false, "End the certificates of a host"],
   "revoke-token": ["POST", "/v1/operator/tokens/{id}/revoke"],
   "safe-mode": ["GET", "/v1/operator/safe-mode"],
+  "send-content": ["PUT", "/v1/operator/content/{digest}"],
   "session-token": ["POST", "/v1/operator/sessions/{name}/token"],
   "set-object": ["PUT", "/v1/operator/config/{kind}/{name}"],
   "set-quota": ["POST", "/v1/operator/session-quotas/{owner}"],
