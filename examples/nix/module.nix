@@ -21,7 +21,7 @@ in
 
     program = lib.mkOption {
       type = lib.types.either lib.types.path lib.types.str;
-      default = "${cfg.package}/bin/steady-agent";
+      default = if cfg.package == null then throw "services.steady-agent needs a package or a program" else "${cfg.package}/bin/steady-agent";
       defaultText = lib.literalExpression ''"''${package}/bin/steady-agent"'';
       example = lib.literalExpression "./steady-agent";
       description = "The program: steady-agent, or steady. Released ones are static and run on NixOS as they are; a path is copied to the store.";
