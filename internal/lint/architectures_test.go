@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"debug/elf"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,7 +22,7 @@ import (
 	"github.com/steadyfleet/steady/internal/testkit"
 )
 
-// architectures are those that released programs are for. cross_builds in .ci/lib builds them all.
+// architectures are those that released programs are for. TestReleasedProgramsAreStatic builds them all.
 var architectures = []string{"amd64", "arm64", "arm", "386", "riscv64"}
 
 // TestEveryArchitectureCompiles type-checks the programs as the compiler does for each architecture: sizes of
@@ -61,6 +62,32 @@ func free(st syscall.Statfs_t) int64 { return int64(st.Bavail) * st.Bsize }
 
 func most() int { return 1 << 31 }
 `
+
+// TestReleasedProgramsAreStatic builds both programs for every architecture, as releases are built: no loader of the
+// distribution is asked for, which NixOS, Alpine and images without one lack.
+func TestReleasedProgramsAreStatic(t *testing.T) {
+	testkit.Only(t, os.Getenv("STEADY_CROSS_BUILDS") != "", "takes minutes: STEADY_CROSS_BUILDS=1, as .ci/nightly does")
+	root, dir := testkit.Value(Root())(t), t.TempDir()
+	for _, arch := range architectures {
+		for _, program := range []string{"steady", "steady-agent"} {
+			to := filepath.Join(dir, program+"-"+arch)
+			cmd := exec.Command("go", "build", "-trimpath", "-o", to, "./cmd/"+program)
+			cmd.Dir, cmd.Env = root, append(os.Environ(), "GOFLAGS=", "CGO_ENABLED=0", "GOARCH="+arch, "GOARM=7")
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Errorf("%s for %s: %v\n%s", program, arch, err, out)
+				continue
+			}
+			f := testkit.Value(elf.Open(to))(t)
+			for _, p := range f.Progs {
+				if p.Type == elf.PT_INTERP || p.Type == elf.PT_DYNAMIC {
+					t.Errorf("%s for %s is not static: it has %v", program, arch, p.Type)
+				}
+			}
+			t.Log(program, arch, f.Machine)
+			testkit.Must(t, errors.Join(f.Close(), os.Remove(to)))
+		}
+	}
+}
 
 // compiled type-checks packages for one architecture.
 type compiled struct {
