@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -142,7 +144,16 @@ func (m *machine) off() {
 	_ = m.cmd.Process.Kill() // and its first process with it
 	<-m.exited
 	for _, at := range controlGroups {
-		_ = exec.Command("find", filepath.Join(at, m.group), "-depth", "-type", "d", "-exec", "rmdir", "{}", ";").Run()
+		var groups []string
+		_ = filepath.WalkDir(filepath.Join(at, m.group), func(path string, d fs.DirEntry, err error) error {
+			if err == nil && d.IsDir() {
+				groups = append(groups, path)
+			}
+			return nil
+		})
+		for _, path := range slices.Backward(groups) {
+			_ = os.Remove(path) // what cannot be removed harms nobody
+		}
 	}
 }
 
@@ -205,4 +216,18 @@ func TestInstallUnderSystemd(t *testing.T) {
 		t.Errorf("after its removal the service is %s", out)
 	}
 	has(m.run("ls", "/usr/local/bin", "/var/lib/steady"), "agent.db")
+
+	// The token is used up: what an installation began is gone again.
+	m.run("/root/steady", "agent", "uninstall", "--purge")
+	out, err := m.try("/root/steady", "agent", "install", "/root/box-1.token")
+	if err == nil {
+		t.Errorf("a token was used twice:\n%s", out)
+	}
+	has(out, "systemctl enable steady-agent.service", "the token was used already", "systemctl disable --now steady-agent.service")
+	if out, err := m.try("systemctl", "cat", "steady-agent"); err == nil {
+		t.Errorf("the refused installation left\n%s", out)
+	}
+	if out, err := m.try("ls", "/var/lib/steady"); err == nil {
+		t.Errorf("the refused installation left %s", out)
+	}
 }

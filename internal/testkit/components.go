@@ -37,9 +37,9 @@ var (
 	Strace        = Component{Name: "strace", Commands: []string{"strace"}}
 	Swtpm         = Component{Name: "a TPM in software", Commands: []string{"swtpm"}}
 	Promtool      = Component{Name: "promtool", Commands: []string{"promtool:prometheus"}}
-	Nix           = Component{Name: "Nix", Commands: []string{"nix-env:nix-bin", "nix-store:nix-bin", "nix-instantiate:nix-bin"}}
+	Nix           = Component{Name: "Nix", Commands: []string{"nix-env:nix-bin", "nix-store:nix-bin", "nix-instantiate:nix-bin", "nix-hash:nix-bin"}}
 	Systemd       = Component{Name: "systemd", Commands: []string{"systemd-analyze:systemd"}}
-	Nspawn        = Component{Name: "systemd-nspawn", Commands: []string{"systemd-nspawn:systemd-container"}}
+	Nspawn        = Component{Name: "systemd-nspawn", Commands: []string{"systemd-nspawn:systemd-container", "nsenter:util-linux"}}
 	Qemu          = Component{Name: "qemu", Commands: []string{"qemu-arm-static:qemu-user-static"}} // for programs of 32 bits
 	Curl          = Component{Name: "curl", Commands: []string{"curl"}}
 	Jq            = Component{Name: "jq", Commands: []string{"jq"}}

@@ -58,8 +58,10 @@ update the agent: its flags stay, the host keeps its identity, and containers ru
 Other flags after -- take the place of all that there were, none after -- removes
 them; what that changes is said. --print says what would be done.
 
---root names another folder as the host's /, for images and tests: nothing is
-written outside it, and no service is started.`,
+--root names another folder as the host's /, such as the disk of one host, or for
+tests: nothing is written outside it, and no service is enabled or started. The server
+has to answer there too. An image of many hosts has the program alone: each enrols
+itself.`,
 		Example: "  sudo steady " + use + " install edge-1.token\n  sudo steady " + use + " install edge-1.token -- --http :80 --https :443\n  sudo ./steady " + use + " install        # the new program, as an update\n  steady " + use + " install edge-1.token --print\n  steady " + use + " install --nix > steady-agent.nix\n  sudo steady " + use + " install edge-1.token -o json",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if n := cmd.ArgsLenAtDash(); n >= 0 {
@@ -242,7 +244,7 @@ func (i *installer) put(ctx context.Context, text string, before declared, flags
 				return false, err
 			}
 		}
-		i.note("Settings removed: %s. The file that had them is kept as %s; settings of your own stay in one that no installation writes, as of systemctl edit %s.", strings.Join(lost, ", "), kept, serviceName)
+		i.note("Settings removed: %s. The file that had them is kept as %s; your own belong into %s, which no installation writes.", strings.Join(lost, ", "), kept, i.services().Own)
 	}
 	if i.ground.runs && !before.There && !i.print {
 		i.undo = append(i.undo, func(ctx context.Context) error { return i.run(ctx, i.services().Removed...) })
@@ -258,7 +260,7 @@ func (i *installer) put(ctx context.Context, text string, before declared, flags
 		return program || service, nil
 	}
 	if service && !before.There && !i.print {
-		i.undo = append(i.undo, func(ctx context.Context) error { return i.run(ctx, i.services().Stop...) })
+		i.undo = append(i.undo, func(ctx context.Context) error { return errors.Join(i.run(ctx, i.services().Stop...), i.removeLinks()) })
 	}
 	return program || service, i.run(ctx, i.services().Enable...)
 }

@@ -174,10 +174,10 @@ func (i *installer) folder(path string, mode fs.FileMode) (func(context.Context)
 	}, os.MkdirAll(path, mode)
 }
 
-// takeBack undoes what was done, the last first, so that an installation that failed left nothing.
+// takeBack undoes what was done, the last first, so that an installation that failed leaves nothing.
 func (i *installer) takeBack(ctx context.Context, why error) error {
 	if len(i.undo) > 0 {
-		i.note("What was written is taken back.")
+		i.note("What was written is removed again, and what was there before is back.")
 	}
 	for _, f := range slices.Backward(i.undo) {
 		why = errors.Join(why, f(ctx))

@@ -15,9 +15,8 @@ export SSD_OOM_SCORE_ADJ=-500
 error_log="/var/log/${RC_SVCNAME}.log"
 
 depend() {
-	need localmount
+	after localmount firewall docker
 	use net dns logger
-	after firewall docker
 }
 
 start_pre() {

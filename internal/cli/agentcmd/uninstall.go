@@ -89,6 +89,9 @@ func (i *installer) uninstall(ctx context.Context, purge bool) error {
 
 // removeAll removes the service and its program.
 func (i *installer) removeAll(ctx context.Context, before declared) error {
+	if err := i.removeLinks(); err != nil {
+		return err
+	}
 	if err := i.remove(i.at(i.services().Declared)); err != nil {
 		return err
 	}
@@ -106,6 +109,18 @@ func (i *installer) removeAll(ctx context.Context, before declared) error {
 		return i.run(ctx, i.services().Removed...)
 	}
 	return nil
+}
+
+// removeLinks has the service not begin with the machine.
+func (i *installer) removeLinks() error {
+	if i.services().Links == "" {
+		return nil
+	}
+	links, err := filepath.Glob(i.at(i.services().Links))
+	for _, l := range links {
+		err = errors.Join(err, i.remove(l))
+	}
+	return err
 }
 
 // unused refuses to remove a state folder under an agent that runs.

@@ -79,6 +79,8 @@ type services struct {
 
 	Enable, Start, Restart, Stop, Removed [][]string
 	Log                                   string // the command that shows the agent's log
+	Links                                 string // that begin the service with the machine, for what Stop does not undo
+	Own                                   string // where people put settings of their own, which no installation writes
 }
 
 var systemd = services{
@@ -90,6 +92,7 @@ var systemd = services{
 	Stop:    [][]string{{"systemctl", "disable", "--now", unitName}},
 	Removed: [][]string{{"systemctl", "daemon-reload"}},
 	Log:     "journalctl -u " + serviceName + " -f",
+	Own:     "a drop-in, with systemctl edit " + serviceName,
 }
 
 var openrc = services{
@@ -98,8 +101,10 @@ var openrc = services{
 	Enable:  [][]string{{"rc-update", "add", serviceName, "default"}},
 	Start:   [][]string{{"rc-service", serviceName, "start"}},
 	Restart: [][]string{{"rc-service", serviceName, "restart"}},
-	Stop:    [][]string{{"rc-service", "--ifstarted", serviceName, "stop"}, {"rc-update", "--all", "delete", serviceName}},
+	Stop:    [][]string{{"rc-service", "--ifstarted", serviceName, "stop"}},
+	Links:   "/etc/runlevels/*/" + serviceName, // rc-update fails on those that are not there
 	Log:     "tail -f /var/log/" + serviceName + ".log",
+	Own:     "/etc/conf.d/" + serviceName,
 }
 
 // declaration is what a template has to know.
