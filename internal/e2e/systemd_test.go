@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -37,7 +39,7 @@ var controlGroups = []string{"/sys/fs/cgroup", "/sys/fs/cgroup/unified", "/sys/f
 // newMachine lays this machine's files below others that can be written, without the services that it starts.
 func newMachine(t *testing.T) *machine {
 	t.Helper()
-	m := &machine{t: t, dir: t.TempDir(), group: fmt.Sprintf("steady-test-%d", os.Getpid())}
+	m := &machine{t: t, dir: t.TempDir(), group: "steady-test-" + rand.Text()}
 	above := filepath.Join(m.dir, "above")
 	m.root = filepath.Join(m.dir, "root")
 	for _, d := range []string{above, m.root} {
@@ -74,15 +76,32 @@ exec systemd-nspawn --quiet --boot --register=no --keep-unit --console=pipe --li
 	testkit.Must(m.t, m.cmd.Start())
 	m.exited = make(chan error, 1)
 	go func(cmd *exec.Cmd, exited chan error) { exited <- cmd.Wait() }(m.cmd, m.exited)
-	m.until("the first process of the machine", func() bool {
-		raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", m.cmd.Process.Pid))
-		m.leader = strings.TrimSpace(string(raw))
-		return err == nil && m.leader != "" && !strings.Contains(m.leader, " ")
-	})
+	var state, jobs string
+	defer func() {
+		if m.t.Failed() {
+			m.t.Logf("systemd: %s\n%s", state, jobs)
+		}
+	}()
 	m.until("systemd to have started all", func() bool {
-		out, _ := m.try("systemctl", "is-system-running")
-		return strings.HasPrefix(out, "running") || strings.HasPrefix(out, "degraded")
+		if m.leader = m.first(); m.leader == "" {
+			return false
+		}
+		state, _ = m.try("systemctl", "is-system-running")
+		jobs, _ = m.try("systemctl", "list-jobs", "--no-pager")
+		return strings.HasPrefix(state, "running") || strings.HasPrefix(state, "degraded")
 	})
+}
+
+// first is the first process of the machine, once it is systemd: before, what nspawn and the shell that starts it
+// need on their way is their child.
+func (m *machine) first() string {
+	raw, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", m.cmd.Process.Pid))
+	for _, pid := range strings.Fields(string(raw)) {
+		if comm, err := os.ReadFile("/proc/" + pid + "/comm"); err == nil && strings.TrimSpace(string(comm)) == "systemd" {
+			return pid
+		}
+	}
+	return ""
 }
 
 // until waits, and ends the test with what the console shows where the machine ends.
@@ -141,8 +160,26 @@ func (m *machine) off() {
 	if m.cmd == nil {
 		return
 	}
-	_ = m.cmd.Process.Kill() // and its first process with it
+	if pid, err := strconv.Atoi(m.first()); err == nil {
+		_ = unix.Kill(pid, unix.SIGKILL) // all that runs there ends with it
+	}
+	_ = m.cmd.Process.Kill()
 	<-m.exited
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	for tick := time.NewTicker(50 * time.Millisecond); !m.ungrouped(); {
+		select {
+		case <-ctx.Done():
+			m.t.Errorf("control groups of %s are left", m.group)
+			return
+		case <-tick.C: // processes are still ending
+		}
+	}
+}
+
+// ungrouped removes the machine's control groups, and reports whether none is left.
+func (m *machine) ungrouped() bool {
+	all := true
 	for _, at := range controlGroups {
 		var groups []string
 		_ = filepath.WalkDir(filepath.Join(at, m.group), func(path string, d fs.DirEntry, err error) error {
@@ -152,9 +189,10 @@ func (m *machine) off() {
 			return nil
 		})
 		for _, path := range slices.Backward(groups) {
-			_ = os.Remove(path) // what cannot be removed harms nobody
+			all = os.Remove(path) == nil && all
 		}
 	}
+	return all
 }
 
 // TestInstallUnderSystemd: a host is installed in a real systemd, comes back by itself after a reboot, and is upgraded to
