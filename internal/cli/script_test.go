@@ -57,6 +57,7 @@ func scripts(dir string) testscript.Params {
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		UpdateScripts:       *update,
+		Setup:               func(env *testscript.Env) error { env.Setenv("TREE", tree); return nil },
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"flip":     flip,
 			"exit":     exit,

@@ -166,13 +166,13 @@ func (m *fleetMetrics) server(ctx context.Context, g gauges) {
 	g.set("store_state", is(facts.Full), "full")
 	g.set("store_state", is(facts.Broken != ""), "broken")
 	if space, err := disk.SpaceOf(m.c.cfg.DataDir); err == nil {
-		g.set("disk_free_bytes", int(space.Free))
-		g.set("disk_size_bytes", int(space.Size))
+		g.put("disk_free_bytes", float64(space.Free))
+		g.put("disk_size_bytes", float64(space.Size))
 	}
 	if size, err := m.c.cfg.Store.Size(ctx); err == nil {
-		g.set("log_bytes", int(size.Log))
+		g.put("log_bytes", float64(size.Log))
 		if size.Limit > 0 {
-			g.set("log_max_bytes", int(size.Limit))
+			g.put("log_max_bytes", float64(size.Limit))
 		}
 	}
 }

@@ -2,6 +2,7 @@ package control
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"encoding/hex"
@@ -192,7 +193,7 @@ func (k *keptStates) keep(c documents.Checkpoint) error {
 	if err := k.list(); err != nil {
 		return err
 	}
-	at, there := slices.BinarySearchFunc(k.files, c.Through.Seq, func(f keptFile, seq uint64) int { return int(int64(f.head.Seq - seq)) })
+	at, there := slices.BinarySearchFunc(k.files, c.Through.Seq, func(f keptFile, seq uint64) int { return cmp.Compare(f.head.Seq, seq) })
 	if !there {
 		k.files = slices.Insert(k.files, at, keptFile{c.Through, int64(b.Len())})
 	}

@@ -2,10 +2,12 @@ package disk
 
 import (
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"testing"
 
 	"github.com/steadyfleet/steady/internal/testkit"
@@ -25,7 +27,8 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 		os.Stdout.WriteString("begun\n")
-		select {}
+		_, _ = io.Copy(io.Discard, os.Stdin) // until it is killed
+		runtime.KeepAlive(f)
 	}
 	os.Exit(m.Run())
 }
@@ -37,8 +40,9 @@ func TestLeftByAKill(t *testing.T) {
 	path := filepath.Join(dir, "file")
 	writer := exec.Command(os.Args[0])
 	writer.Env = append(os.Environ(), leftEnv+"="+path)
+	_, ierr := writer.StdinPipe()
 	out, err := writer.StdoutPipe()
-	if err == nil {
+	if err = errors.Join(err, ierr); err == nil {
 		err = writer.Start()
 	}
 	if err == nil {

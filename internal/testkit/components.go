@@ -37,8 +37,10 @@ var (
 	Strace        = Component{Name: "strace", Commands: []string{"strace"}}
 	Swtpm         = Component{Name: "a TPM in software", Commands: []string{"swtpm"}}
 	Promtool      = Component{Name: "promtool", Commands: []string{"promtool:prometheus"}}
-	Nix           = Component{Name: "Nix", Commands: []string{"nix-env:nix-bin", "nix-store:nix-bin", "nix-instantiate:nix-bin"}}
+	Nix           = Component{Name: "Nix", Commands: []string{"nix-env:nix-bin", "nix-store:nix-bin", "nix-instantiate:nix-bin", "nix-hash:nix-bin"}}
 	Systemd       = Component{Name: "systemd", Commands: []string{"systemd-analyze:systemd"}}
+	Nspawn        = Component{Name: "systemd-nspawn", Commands: []string{"systemd-nspawn:systemd-container", "nsenter:util-linux"}}
+	Qemu          = Component{Name: "qemu", Commands: []string{"qemu-arm-static:qemu-user-static"}} // for programs of 32 bits
 	Curl          = Component{Name: "curl", Commands: []string{"curl"}}
 	Jq            = Component{Name: "jq", Commands: []string{"jq"}}
 	Engine        = Component{Name: "a container engine", Long: true, Probe: Root.Probe,
@@ -57,7 +59,7 @@ var (
 
 // Components are those that a command belongs to.
 func Components() []Component {
-	return []Component{Git, Chromium, JanusGateway, CaddyServer, KeaServer, NetconfServer, Strace, Swtpm, Promtool, Nix, Systemd, Curl, Jq, Engine, Docker, Registry, MediaMTX}
+	return []Component{Git, Chromium, JanusGateway, CaddyServer, KeaServer, NetconfServer, Strace, Swtpm, Promtool, Nix, Systemd, Nspawn, Qemu, Curl, Jq, Engine, Docker, Registry, MediaMTX}
 }
 
 // Hidden reports whether a run without components lacks this one: all that a command belongs to, except for

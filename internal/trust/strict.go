@@ -86,7 +86,7 @@ func (w *walker) value(t reflect.Type, depth int) error {
 	case c == '"':
 		w.quoted()
 	case c == '-' || (c >= '0' && c <= '9'):
-		return w.number()
+		return w.number(t)
 	default: // true, false, null
 		for w.i < len(w.b) && w.b[w.i] >= 'a' && w.b[w.i] <= 'z' {
 			w.i++
@@ -147,7 +147,9 @@ func (w *walker) more() bool {
 	return true
 }
 
-func (w *walker) number() error {
+// number steps over one that fits into what it is read into, on every architecture: an int has 32 bits on some, and
+// what one host reads all have to.
+func (w *walker) number(t reflect.Type) error {
 	start := w.i
 	for w.i < len(w.b) && strings.IndexByte("+-.0123456789Ee", w.b[w.i]) >= 0 {
 		w.i++
@@ -159,6 +161,12 @@ func (w *walker) number() error {
 			s = s[:32] + "..."
 		}
 		return refuse(Malformed, "number %s is not an integer of at most 2^53 - 1", s)
+	}
+	for t != nil && t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if t != nil && t.Kind() == reflect.Int && n != int64(int32(n)) {
+		return refuse(Malformed, "number %s is more than 2^31 - 1, which hosts of 32 bits cannot read", s)
 	}
 	return nil
 }

@@ -47,6 +47,10 @@ func TestDecodeIsStrict(t *testing.T) {
 		{`{"inner":{"A":1}}`, true},
 		{`{"free":{"x":1,"x":2}}`, false},
 		{`{"names":{"a":"1","a":"2"}}`, false},
+		{`{"count":2147483647}`, true},
+		{`{"count":-2147483648}`, true},
+		{`{"count":2147483648}`, false}, // an int of 32 bits
+		{`{"count":-2147483649}`, false},
 		{`{"count":1.0}`, false},
 		{`{"count":1e3}`, false},
 		{`{"count":-0}`, false},

@@ -102,12 +102,13 @@ func Open(cfg Config) (*Agent, error) {
 		started: time.Now(), process: rand.Text(), fatal: make(chan error, 1),
 	}
 	ctx := context.Background()
+	unmake := unmade(cfg.StateDir)
 	a.store, a.rows, err = openStore(ctx, cfg.StateDir, state.Options{Light: cfg.Light, Driver: cfg.Driver}, rows.WithOnTransition(a.onTransition))
 	if err != nil {
 		return nil, err
 	}
 	if err := a.load(ctx); err != nil {
-		return nil, errors.Join(err, a.store.Close())
+		return nil, errors.Join(err, a.store.Close(), unmake())
 	}
 	return a, nil
 }

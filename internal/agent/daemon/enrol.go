@@ -6,7 +6,10 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
+	"os"
+	"path/filepath"
 
 	"github.com/steadyfleet/steady/internal/agent/state"
 	"github.com/steadyfleet/steady/internal/agent/uplink"
@@ -49,7 +52,8 @@ var ErrEnrolled = errors.New("this state folder has an identity already; use ano
 // tries again until the server answers or ctx ends. It may be repeated with the
 // same token and folder until it succeeds: the keys are made once. The folder of a
 // parked host, or of one that gets another name, enrols again: what trust remembers, its keys, blobs and mounted files and
-// what it knows of its own files stay; what it was to run is forgotten.
+// what it knows of its own files stay; what it was to run is forgotten. A new folder is gone again where the
+// enrolment was refused.
 func Enrol(ctx context.Context, cfg EnrolConfig) (out Enrolled, err error) {
 	if cfg.Clock == nil {
 		cfg.Clock = state.SystemClock()
@@ -67,11 +71,17 @@ func Enrol(ctx context.Context, cfg EnrolConfig) (out Enrolled, err error) {
 	if next, err := token.Unverified(); err == nil { // it is verified before anything comes of it
 		cfg.RenamedFrom = cmp.Or(cfg.RenamedFrom, next.RenamedFrom)
 	}
+	unmake := unmade(cfg.StateDir)
 	store, before, err := openNew(ctx, cfg.StateDir, cfg.RenamedFrom, state.Options{Light: cfg.Light, Driver: cfg.Driver})
 	if err != nil {
 		return out, err
 	}
-	defer func() { err = errors.Join(err, store.Close()) }()
+	defer func() {
+		err = errors.Join(err, store.Close())
+		if errors.Is(err, uplink.ErrRefused) {
+			err = errors.Join(err, unmake())
+		}
+	}()
 	if err := before.admits(token, cfg.RenamedFrom); err != nil {
 		return out, err
 	}
@@ -89,6 +99,25 @@ func Enrol(ctx context.Context, cfg EnrolConfig) (out Enrolled, err error) {
 		}
 	}
 	return Enrolled{Fleet: id.Fleet, Host: id.Host, Incarnation: id.Incarnation}, saveNew(ctx, store, cfg.Clock, id, ts)
+}
+
+// unmade looks at a folder before a state folder is made of it, and returns what takes that back: keys that nobody
+// knows are not left behind. Where anything was there, such as a key that was made beforehand, all stays.
+func unmade(dir string) func() error {
+	entries, err := os.ReadDir(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return func() error { return os.RemoveAll(dir) }
+	case err != nil || len(entries) > 0:
+		return func() error { return nil }
+	}
+	return func() error { // the folder is there, empty, as a service manager makes it
+		entries, err := os.ReadDir(dir)
+		for _, e := range entries {
+			err = errors.Join(err, os.RemoveAll(filepath.Join(dir, e.Name())))
+		}
+		return err
+	}
 }
 
 // former is what the folder of a host that was enrolled has to say about its next enrolment.

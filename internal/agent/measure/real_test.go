@@ -41,7 +41,7 @@ func TestHostOfThisMachine(t *testing.T) {
 	if total := int64(info.Totalram) * int64(info.Unit); *h.MemTotalBytes != total || *h.MemAvailableBytes <= 0 || *h.MemAvailableBytes > total {
 		t.Errorf("memory is %d of %d, the kernel has %d", *h.MemAvailableBytes, *h.MemTotalBytes, total)
 	}
-	if d := *h.UptimeSeconds - info.Uptime; d < -60 || d > 60 {
+	if d := *h.UptimeSeconds - int64(info.Uptime); d < -60 || d > 60 {
 		t.Errorf("up for %d s, the kernel says %d s", *h.UptimeSeconds, info.Uptime)
 	}
 	if *h.SwapTotalBytes != int64(info.Totalswap)*int64(info.Unit) || *h.Load1Milli < 0 || *h.Processes < 1 {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/ed25519"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -52,6 +53,16 @@ type EnrolRequest struct {
 	Log    *slog.Logger
 }
 
+// ErrRefused says that an enrolment did not happen, and that trying it again with the same token and keys would not
+// help. Where it was merely given up, the server may know the keys already.
+var ErrRefused = errors.New("enrolment refused")
+
+// refusal is an error that is ErrRefused as well.
+type refusal struct{ error }
+
+func (r refusal) Unwrap() error        { return r.error }
+func (r refusal) Is(target error) bool { return target == ErrRefused }
+
 // Enrol trades the token for an identity and the state of trust that begins with
 // it. It tries again until the server answers or ctx ends, and may be repeated: keys
 // are made once. What ends it the server is told as well.
@@ -68,7 +79,7 @@ func Enrol(ctx context.Context, r EnrolRequest) (Identity, trust.State, error) {
 	token, ts, err := r.Token.Begin(r.Wall())
 	if err != nil {
 		e.report(ctx, "TrustError", err)
-		return Identity{}, trust.State{}, err
+		return Identity{}, trust.State{}, refusal{err}
 	}
 	id, err := e.run(ctx, token)
 	return id, ts, err
@@ -126,7 +137,7 @@ func (e *attempt) ask(ctx context.Context, m wire.Enrol) (wire.Certificate, erro
 		case status >= 400 && status < 500 && status != 408 && status != 429:
 			err = fmt.Errorf("enrolment refused: %w", err)
 			e.report(ctx, "EnrolmentFailed", err)
-			return wire.Certificate{}, err
+			return wire.Certificate{}, refusal{err}
 		}
 		e.Log.Warn("enrolment is tried again", "server", e.Server, "error", err)
 		if wait.Wait(ctx) != nil {

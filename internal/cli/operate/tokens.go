@@ -2,6 +2,7 @@ package operate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 
@@ -92,9 +93,13 @@ A token ends after --life; steady operator list says when each does.`,
 		if err != nil {
 			return err
 		}
+		where.Token = ""
+		if err := command.WriteContext(out, where); err != nil { // before there is a secret that nobody could keep
+			return exit.Bad(fmt.Errorf("no token was made, for its file cannot be written: %w; give another one with --out", err))
+		}
 		made, err := c.CreateToken(ctx, operator.NewToken{Name: args[0], Role: operator.Role(role), Life: d})
 		if err != nil {
-			return err
+			return errors.Join(err, os.Remove(out))
 		}
 		where.Token = made.Secret
 		if err := command.WriteContext(out, where); err != nil {

@@ -1,6 +1,7 @@
 package place_test
 
 import (
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -236,7 +237,7 @@ func TestBestFit(t *testing.T) {
 // more room than a pebibyte.
 func TestFactsBeyondReasonDoNotOverflow(t *testing.T) {
 	h := lab("h", 1)
-	h.Facts.CPUs, h.Facts.Memory = 1<<62, 1<<62
+	h.Facts.CPUs, h.Facts.Memory = math.MaxInt, 1<<62
 	h.Facts.GPUs[0].Memory = 1 << 62
 	req := want("p", place.Slot{From: 1, To: 2}, 1)
 	if d := place.Place(req, []place.Host{h}, nil); !d.Placed() || h.Capacity().Memory != 1<<50 {

@@ -67,7 +67,7 @@ func (f *frames) readChunks() ([]byte, error) {
 			return nil, errors.New("a message of the device is empty")
 		case last:
 			return out, nil
-		case len(out)+size > maxMessage:
+		case size > maxMessage-len(out): // their sum need not fit into 32 bits
 			return nil, errTooLong
 		}
 		at := len(out)
@@ -102,7 +102,7 @@ func (f *frames) header() (size int, last bool, err error) {
 	if line[0] != '\n' || line[1] != '#' || n < 3 || line[2] < '1' || line[2] > '9' {
 		return 0, false, errChunk
 	}
-	u, err := strconv.ParseUint(string(line[2:n]), 10, 32)
+	u, err := strconv.ParseUint(string(line[2:n]), 10, 31)
 	if err != nil {
 		return 0, false, errChunk
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -145,7 +146,7 @@ func (l *load) health(at []string, h *types.HealthCheckConfig) *spec.Health {
 		StartPeriod: l.duration(append(at, "start_period"), h.StartPeriod), StartInterval: l.duration(append(at, "start_interval"), h.StartInterval),
 	}
 	if h.Retries != nil {
-		out.Retries = int(min(*h.Retries, 1<<31))
+		out.Retries = int(min(*h.Retries, math.MaxInt32))
 	}
 	return out
 }
@@ -225,7 +226,7 @@ func (l *load) deploy(w *spec.Workspace, s *types.ServiceConfig) {
 		}
 		if p.MaxAttempts != nil && *p.MaxAttempts > 0 {
 			if w.Restart.Policy == "on-failure" {
-				w.Restart.Max = int(min(*p.MaxAttempts, 1<<31))
+				w.Restart.Max = int(min(*p.MaxAttempts, math.MaxInt32))
 			} else {
 				l.warnf(append(at, "restart_policy", "max_attempts"), "max_attempts has an effect with condition on-failure alone: expected that condition")
 			}
