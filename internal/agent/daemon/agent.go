@@ -241,6 +241,7 @@ func (a *Agent) manage(ctx context.Context) error {
 	a.carrier = preparation.NewCarrier(a.client)
 	a.content = preparation.NewCache(a.store, a.carrier)
 	a.repairs = newRepairGate(a.committed.Load, a.time.Now)
+	a.repairs.staged = a.stagedIn
 	a.loop = reconcile.New(a.rows,
 		reconcile.WithNow(func() time.Time { return a.time.Now().Time() }), reconcile.WithWorkers(workers), reconcile.WithLogger(a.cfg.Log),
 		reconcile.WithAfterCommit(a.afterCommit), reconcile.WithRepairGate(a.repairs.Admit), reconcile.WithDebounce(debounce.Std()),
@@ -259,7 +260,8 @@ func (a *Agent) manage(ctx context.Context) error {
 		Log: a.cfg.Log, Resync: a.cfg.Resync, Title: a.hosting.Title(), Requests: a.hosting.Requests, Systems: filepath.Join(a.cfg.StateDir, "systems"),
 	}
 	a.preparer = &preparation.Preparer{Root: a.cfg.Root, StateDir: a.cfg.StateDir, Store: a.store, Server: a.carrier,
-		Follower: a.follower, Content: a.content, Containers: a.hosting, System: sys}
+		Follower: a.follower, Content: a.content, Containers: a.hosting, System: sys,
+		Back: func() digest.Digest { return a.committed.Load().WayBack() }}
 	return system.Register(a.loop, sys)
 }
 
