@@ -43,6 +43,7 @@ type agent struct {
 	unmet      bool             // another one fails here for good
 	facts      *event.HostFacts // of the machine; nil: the agent is too old to tell
 	staged     int              // the boot in which something was staged, and one
+	vain       int              // the boot that did not help a repair that rebooted for it, and one
 	drift      map[string]bool  // what a repair has to stop: true once that has begun
 	restaged   map[string]int   // of those, the boot in which the repair began to wait for the next, and one
 	serial     string           // of its certificate, and when that was issued

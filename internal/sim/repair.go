@@ -68,7 +68,14 @@ func (a *agent) observeRepairs() {
 	}
 	d := core.RepairsObserved{Reason: "the check fails", Failed: slices.Clone(a.gaveUp), Component: "kernel"}
 	for _, name := range slices.Sorted(maps.Keys(a.drift)) {
-		switch boot, staged := a.restaged[name]; {
+		boot, staged := a.restaged[name]
+		if staged && boot != a.boot+1 && a.w.faulty(Breakage, 0.2) { // the boot did not help
+			a.drift[name], a.restaged[name], boot = false, a.boot+1, a.boot+1
+			if a.core.Repairs.Reboot != "" {
+				a.vain = a.boot + 1
+			}
+		}
+		switch {
 		case staged && boot != a.boot+1:
 			delete(a.drift, name)
 			delete(a.restaged, name)
@@ -81,7 +88,9 @@ func (a *agent) observeRepairs() {
 			d.Blocked = append(d.Blocked, name)
 		}
 	}
+	before := a.core.Repairs
 	a.step(d)
+	a.checkStaged(&d, &before)
 	a.bootByHand()
 	a.begin()
 }

@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/steadyfleet/steady/internal/core/fleet"
 )
 
 // What a switch cannot bring into effect: the kernel and all that only a boot starts. NixOS
@@ -26,6 +28,9 @@ var bootParts = []struct {
 	{"systemd", "systemd", sameVersion},
 	{"dbus", "etc/systemd/system/dbus.service", sameUnit},
 }
+
+// PendingBoot names what was booted otherwise than a system that is in the store has it.
+func PendingBoot(n *fleet.Nix) []string { return pendingBoot(n.BootedLink(), n.Path) }
 
 // pendingBoot names what was booted otherwise than a system has it. Nothing is concluded of a
 // part that either of them lacks, nor where the link to the booted system is missing.

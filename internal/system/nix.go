@@ -308,13 +308,16 @@ func whyStaged(o *NixObserved) string {
 	return cmp.Or(strings.Join(o.Pending, ", "), check)
 }
 
+// BootMode is the reason of a system that is always staged.
+const BootMode = "mode boot"
+
 // bootReason says why a path that was staged waits for a boot.
 func bootReason(n *fleet.Nix, o *NixObserved) string {
 	switch {
 	case n.Mode == fleet.NixBoot && len(o.Pending) > 0:
-		return "mode boot: " + strings.Join(o.Pending, ", ")
+		return BootMode + ": " + strings.Join(o.Pending, ", ")
 	case n.Mode == fleet.NixBoot:
-		return "mode boot"
+		return BootMode
 	}
 	return cmp.Or(o.Record.Why, component(o.Tail))
 }

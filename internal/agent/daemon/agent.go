@@ -69,6 +69,7 @@ type Agent struct {
 	overrides   overrideList // that was accepted; the uplink's
 	servers     core.Servers // the uplink's too
 	measuredAt  time.Time    // the host's facts; the uplink's too
+	remeasure   atomic.Bool  // with the next heartbeat
 	lastContact atomic.Int64
 	serverError atomic.Pointer[string]
 	outage      outage

@@ -73,3 +73,27 @@ func (a *Agent) stagedIn(ctx context.Context, rows []engine.Row) (map[engine.Ref
 	}
 	return out, nil
 }
+
+// needsReboot names what the machine runs otherwise than the system of its bundle has it, and what
+// waits for its next boot. What cannot be read is not known.
+func (a *Agent) needsReboot(ctx context.Context) (out []string) {
+	d := a.committed.Load().Machine.Current
+	if d == "" {
+		return nil
+	}
+	if b, err := a.content.Bundle(ctx, d); err == nil && b.Nix != nil {
+		out = system.PendingBoot(b.Nix)
+	}
+	rows, err := a.rows.List(ctx, reconcile.Filter{Phases: []engine.Phase{engine.Waiting}})
+	if err != nil {
+		return out
+	}
+	staged, err := a.stagedIn(ctx, rows)
+	if err != nil {
+		return out
+	}
+	for _, what := range staged { // order-free: the facts are sorted
+		out = append(out, strings.Split(strings.TrimPrefix(what, system.BootMode+": "), ", ")...)
+	}
+	return out
+}

@@ -120,6 +120,10 @@ func TestNixKernel(t *testing.T) {
 	reports := nix.packs(nix.wants(v2, nil))
 	b.roll(single("web-1", 1, "r1", reports), "g1", reports)
 	b.runs(reports)
+	testkit.Eventually(t, "the facts name the kernel", func() bool {
+		all := reported[event.HostFacts](b.s)
+		return len(all) > 0 && strings.Join(all[len(all)-1].NeedsReboot, " ") == "kernel"
+	})
 	reboots := nix.packs(nix.wants(v3, func(n *fleet.Nix) { n.OnKernelChange = fleet.RebootKernel }))
 	b.roll(single("web-1", 2, "r2", reboots), "g2", reboots)
 	b.phase(host.Deferred)

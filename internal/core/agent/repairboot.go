@@ -10,7 +10,8 @@ import "github.com/steadyfleet/steady/internal/core/event"
 
 // asksReboot reports whether repairs wait for a reboot that is to be asked for.
 func (t *turn) asksReboot(in *RepairsObserved) bool {
-	return len(in.Staged) > 0 && t.s.Repairs.Futile != t.s.Machine.BootID
+	futile := t.s.Repairs.Futile
+	return len(in.Staged) > 0 && (futile == "" || futile != t.s.Machine.BootID)
 }
 
 // rebootRepairs goes on in an open window in which everything waits for a reboot.

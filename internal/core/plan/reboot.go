@@ -122,6 +122,6 @@ func (q *Explainer) whyReboot(h *Host) *RebootAnswer {
 			f.at(i)
 		}
 	}
-	a.GrantAnswer = q.waitingAnswer(f, "is staged, waits for a reboot: "+m.Detail+", and for its grant", "")
+	a.GrantAnswer = q.waitingAnswer(f, "is staged, waits for its reboot grant ("+m.Detail+" takes effect with a reboot)", "")
 	return a
 }

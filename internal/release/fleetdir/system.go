@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -87,6 +88,12 @@ func (l *bundleLoader) system(b *fleet.Bundle, decls systemDecls, blobs map[dige
 }
 
 func (l *bundleLoader) nix(at []string, d *systemDecl, blobs map[digest.Digest][]byte) *fleet.Nix {
+	if !slices.Contains(fleet.NixModes, d.Mode) {
+		d.Mode = "" // the schema has refused it
+	}
+	if !slices.Contains(fleet.KernelChanges, d.OnKernelChange) {
+		d.OnKernelChange = ""
+	}
 	n := &fleet.Nix{
 		Name: d.Name, Profile: orElse(d.Profile, fleet.DefaultNixProfile), Path: d.Path, Running: orElse(d.Running, fleet.DefaultNixRunning),
 		Reboot: []int{fleet.DefaultNixReboot}, Timeout: d.Timeout.Or(fleet.DefaultNixTimeout),
