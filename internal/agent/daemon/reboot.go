@@ -37,7 +37,7 @@ func runReboot(ctx context.Context, argv []string) (string, error) {
 }
 
 // staged names what a part of the waiting generation left for a reboot, or is empty. A part that
-// waits still for the run before says nothing of this one.
+// waits still for the run before says nothing of this one; one that is undone keeps the run that it had.
 func (a *Agent) staged(ctx context.Context, run string) (string, error) {
 	rows, err := a.rows.List(ctx, reconcile.Filter{Phases: []engine.Phase{engine.Waiting}})
 	if err != nil {
@@ -48,7 +48,7 @@ func (a *Agent) staged(ctx context.Context, run string) (string, error) {
 		var d struct {
 			Run string `json:"run"`
 		}
-		if what := found[rows[i].Ref]; what != "" && json.Unmarshal(rows[i].Desired, &d) == nil && d.Run == run {
+		if what := found[rows[i].Ref]; what != "" && json.Unmarshal(rows[i].Desired, &d) == nil && (d.Run == run || rows[i].Delete) {
 			return what, err
 		}
 	}

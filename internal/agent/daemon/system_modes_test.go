@@ -3,7 +3,6 @@ package daemon
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -27,7 +26,8 @@ func (s *nixStore) link(name string) string { return filepath.Join(s.dir, name) 
 // boots points the links at what was booted.
 func (s *nixStore) boots(path string) {
 	for _, name := range []string{"running", "booted"} {
-		testkit.Must(s.t, exec.Command("ln", "-sfn", path, s.link(name)).Run())
+		testkit.Must(s.t, os.RemoveAll(s.link(name)))
+		testkit.Must(s.t, os.Symlink(path, s.link(name)))
 	}
 }
 
