@@ -35,6 +35,7 @@ var fleetGauges = []struct {
 	{"hosts_by_phase", "Enrolled hosts by the phase of their rollout.", []string{"phase"}},
 	{"hosts_by_health", "Declared or known hosts by how well they are.", []string{"health"}},
 	{"hosts_behind", "Hosts in contact that run another bundle than the newest that their channel gives them, and whose turn does not come by itself, by why.", []string{"reason"}},
+	{"hosts_needing_reboot", "Enrolled hosts that run a kernel or another part otherwise than their system has it until they are rebooted, as they say.", nil},
 	{"attention_items", "Items of the inbox that are not acknowledged, by kind and level, as steady attention lists them.", []string{"kind", "level"}},
 	{"attention_acknowledged", "Items of the inbox that are acknowledged.", nil},
 	{"resources_failed", "Resources in Error on all hosts, by kind.", []string{"kind"}},
@@ -94,6 +95,7 @@ func (m *fleetMetrics) Collect(ch chan<- prometheus.Metric) {
 	f, now := m.c.counts.Load(), m.c.now()
 	g.each("hosts", f.presence)
 	g.each("hosts_by_phase", f.phases)
+	g.set("hosts_needing_reboot", f.needReboot)
 	for _, status := range health.Statuses {
 		g.set("hosts_by_health", f.health.Hosts[status], string(status))
 	}
@@ -227,6 +229,7 @@ func (m *fleetMetrics) expiries(g gauges, now clock.Instant) {
 type fleetCounts struct {
 	stamp            clock.Instant
 	presence, phases map[string]int
+	needReboot       int
 	health           health.Totals
 	behind           map[string]int
 	inbox            []status.InboxItem
@@ -270,6 +273,9 @@ func (c *Control) countFleet(s *plan.State) *fleetCounts {
 		f.presence[string(h.Presence(declared))]++
 		if h.Incarnation != 0 && h.IdentityStatus() == "" {
 			f.phases[cmp.Or(string(h.Machine.Phase), "pending")]++
+			if h.NeedsReboot() {
+				f.needReboot++
+			}
 		}
 	}
 	f.health = c.Totals(s)

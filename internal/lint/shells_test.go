@@ -19,7 +19,7 @@ var shells = map[string]map[string]string{
 	"internal/agent/daemon": {
 		"generation":  "reads how far the framework has come with a resource into an outcome, and knows no phase of the host",
 		"afterCommit": "reads the codes of resources to know what to look at again",
-		"staged":      "reads the codes of resources to name the one that waits for a reboot",
+		"stagedIn":    "reads the codes of resources to name the one that waits for a reboot",
 		"BeginReboot": "a command that failed is not run again once the reducer gave the reboot up",
 	},
 	"internal/control": {

@@ -43,7 +43,9 @@ type agent struct {
 	unmet      bool             // another one fails here for good
 	facts      *event.HostFacts // of the machine; nil: the agent is too old to tell
 	staged     int              // the boot in which something was staged, and one
+	vain       int              // the boot that did not help a repair that rebooted for it, and one
 	drift      map[string]bool  // what a repair has to stop: true once that has begun
+	restaged   map[string]int   // of those, the boot in which the repair began to wait for the next, and one
 	serial     string           // of its certificate, and when that was issued
 	issued     clock.Instant
 
@@ -86,7 +88,7 @@ type agent struct {
 }
 
 func newAgent(w *World, name string, skew clock.Instant) *agent {
-	a := &agent{w: w, name: name, key: name, skew: skew, drift: map[string]bool{}, working: map[string]bool{}}
+	a := &agent{w: w, name: name, key: name, skew: skew, drift: map[string]bool{}, restaged: map[string]int{}, working: map[string]bool{}}
 	a.wakes = a.wake
 	return a
 }

@@ -58,6 +58,9 @@ func (a *agent) twin() *agent {
 	c.trusted, c.seen = a.trusted, a.seen
 	c.running, c.acting, c.stages, c.staged, c.facts = a.running, a.acting, a.stages, a.staged, a.facts
 	c.drift = maps.Clone(a.drift)
+	for name := range a.restaged { // order-free: it is booted as it is made
+		delete(c.drift, name)
+	}
 	delete(a.w.checks.acked, c.key)
 	return c
 }

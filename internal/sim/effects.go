@@ -60,6 +60,7 @@ func (a *agent) Activate(e core.Activate) error {
 	a.w.checks.mayAct(a, "activates "+e.Bundle.Short())
 	a.acting = e.Bundle
 	clear(a.drift) // the generation repairs all on its way
+	clear(a.restaged)
 	a.w.checks.activates(a, e.Bundle)
 	a.later(a.w.between(100, 40*clock.Second), func() {
 		if a.acting != e.Bundle || a.core.Machine.Phase != host.Activating {
@@ -94,6 +95,7 @@ func (a *agent) Revert(e core.Revert) error {
 	a.w.checks.mayAct(a, "goes back")
 	a.acting, a.leaving = "", true
 	clear(a.drift)
+	clear(a.restaged)
 	a.later(a.w.between(100, 20*clock.Second), func() {
 		if m := &a.core.Machine; m.Phase != host.Failed || !m.Reverting || !a.leaving {
 			return
@@ -118,6 +120,7 @@ func (a *agent) Leave(e core.Leave) error {
 	a.w.checks.leaves(a, &e)
 	a.acting, a.leaving, a.staged = "", false, 0
 	clear(a.drift)
+	clear(a.restaged)
 	a.later(a.w.between(100, 20*clock.Second), func() {
 		if a.core.Parked == nil && a.core.Generation.Run == e.Generation.Run {
 			a.running = ""

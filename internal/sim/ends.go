@@ -212,6 +212,7 @@ func (a *agent) again() {
 	a.trusted, a.seen, a.listed = trust.State{}, edition{}, ""
 	a.running, a.acting, a.staged, a.unproven, a.mark = "", "", 0, false, 0
 	clear(a.drift)
+	clear(a.restaged)
 	a.witnessed = witnessed{}
 	delete(a.w.checks.acked, a.key)
 	a.response, a.left, a.enrolling, a.setBack, a.anchored = enrolAgain, false, true, false, 0

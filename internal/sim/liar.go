@@ -92,6 +92,7 @@ func (l *liar) begin() {
 	a.liar, a.overclaims, a.w.touched = l, true, true
 	a.acting, a.leaving, a.partitioned = "", false, 0
 	clear(a.drift)
+	clear(a.restaged)
 	delete(a.w.checks.acked, a.key)
 	a.w.lied[a.name] = true
 	a.w.trace("%s is compromised", a.name)

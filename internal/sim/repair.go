@@ -40,7 +40,7 @@ func (a *agent) drifts(names ...string) {
 		a.w.trace("%s: %s drifts", a.name, name)
 		if a.w.rand.IntN(5) == 0 {
 			a.w.after(a.w.between(clock.Second, 5*clock.Minute), func() {
-				if begun, there := a.drift[name]; there && !begun {
+				if begun, there := a.drift[name]; there && !begun && a.restaged[name] == 0 {
 					delete(a.drift, name)
 					a.w.trace("%s: %s heals by itself", a.name, name)
 					a.observeRepairs()
@@ -66,16 +66,32 @@ func (a *agent) observeRepairs() {
 	if !a.up {
 		return
 	}
-	d := core.RepairsObserved{Reason: "the check fails", Failed: slices.Clone(a.gaveUp)}
+	d := core.RepairsObserved{Reason: "the check fails", Failed: slices.Clone(a.gaveUp), Component: "kernel"}
 	for _, name := range slices.Sorted(maps.Keys(a.drift)) {
+		boot, staged := a.restaged[name]
+		if staged && boot != a.boot+1 && a.w.faulty(Breakage, 0.2) { // the boot did not help
+			a.drift[name], a.restaged[name], boot = false, a.boot+1, a.boot+1
+			if a.core.Repairs.Reboot != "" {
+				a.vain = a.boot + 1
+			}
+		}
 		switch {
+		case staged && boot != a.boot+1:
+			delete(a.drift, name)
+			delete(a.restaged, name)
+			a.w.trace("%s: %s is repaired by a boot", a.name, name)
+		case staged:
+			d.Staged = append(d.Staged, name)
 		case a.drift[name]:
 			d.Pending, d.Running = true, true
 		case !slices.Contains(a.gaveUp, name):
 			d.Blocked = append(d.Blocked, name)
 		}
 	}
+	before := a.core.Repairs
 	a.step(d)
+	a.checkStaged(&d, &before)
+	a.bootByHand()
 	a.begin()
 }
 
@@ -85,6 +101,9 @@ func (a *agent) begin() {
 		return
 	}
 	for _, name := range slices.Sorted(maps.Keys(a.drift)) {
+		if _, staged := a.restaged[name]; staged {
+			continue
+		}
 		if a.working[name] || slices.Contains(a.gaveUp, name) || !a.drift[name] && !a.core.Repairs.Open(a.now()) {
 			continue
 		}
@@ -103,7 +122,12 @@ func (a *agent) repaired(name string) {
 		return // another generation took over
 	}
 	if !a.w.faulty(Breakage, 0.15) {
-		delete(a.drift, name)
+		if a.stages {
+			a.drift[name], a.restaged[name] = false, a.boot+1
+			a.w.trace("%s: the repair of %s waits for a reboot", a.name, name)
+		} else {
+			delete(a.drift, name)
+		}
 		a.observeRepairs()
 		return
 	}

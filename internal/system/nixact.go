@@ -43,6 +43,10 @@ func (m *nixes) Observe(ctx context.Context, r engine.Resource[SystemDesired]) (
 	if p, err := filepath.EvalSymlinks(n.Running); err == nil && p != n.Running {
 		o.Running = p
 	}
+	o.Pending = pendingBoot(n.BootedLink(), n.Path)
+	if o.Surplus, err = m.surplus(n, &o); err != nil {
+		return o, err
+	}
 	run, _, err := m.host.Ledger.Step(ctx, n.Name)
 	o.Staged = StagedBoot(run) == m.host.BootID && run != ""
 	return o, err
@@ -74,22 +78,13 @@ func generationLink(profile string, n int) string { return fmt.Sprintf("%s-%d-li
 // generationOf is the newest generation of a profile that is the store path; 0 if
 // there is none.
 func generationOf(profile, path string) (int, error) {
-	entries, err := os.ReadDir(filepath.Dir(profile))
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return 0, err
-	}
-	newest := 0
-	for _, e := range entries {
-		number, ours := strings.CutPrefix(e.Name(), filepath.Base(profile)+"-")
-		n, err := strconv.Atoi(strings.TrimSuffix(number, "-link"))
-		if !ours || err != nil || n <= newest {
-			continue
-		}
-		if to, err := os.Readlink(generationLink(profile, n)); err == nil && to == path {
-			newest = n
+	all, err := generationsOf(profile)
+	for _, g := range all {
+		if g.path == path {
+			return g.number, err
 		}
 	}
-	return newest, nil
+	return 0, err
 }
 
 func (m *nixes) Act(ctx context.Context, r engine.Resource[SystemDesired], a engine.Action) error {
@@ -97,6 +92,8 @@ func (m *nixes) Act(ctx context.Context, r engine.Resource[SystemDesired], a eng
 	switch a := a.(type) {
 	case Realise:
 		return m.host.PrepareNix(ctx, r.Desired.Bundle, n)
+	case Prune:
+		return m.prune(ctx, r.Desired, a)
 	case Point:
 		return m.point(ctx, r.Desired, a)
 	case Start:
@@ -123,7 +120,7 @@ func (m *nixes) point(ctx context.Context, d SystemDesired, a Point) error {
 			return err
 		}
 	}
-	rec.Path, rec.Mode, rec.Run = a.Path, "", d.Run
+	rec.Path, rec.Mode, rec.Run, rec.Why, rec.Intact = a.Path, "", d.Run, "", a.Intact
 	if err := m.write(n.Name, rec); err != nil {
 		return err
 	}
@@ -141,8 +138,7 @@ func (m *nixes) point(ctx context.Context, d SystemDesired, a Point) error {
 }
 
 // PrepareNix brings a system into the host's store, out of the bundle or from the
-// host's own substituters, and keeps it from being collected, as it keeps the one that
-// the profile points at until then: going back needs no network. It changes nothing that
+// host's own substituters, and keeps it from being collected. It changes nothing that
 // runs.
 func (h Host) PrepareNix(ctx context.Context, bundle digest.Digest, n *fleet.Nix) error {
 	if n.Closure != nil {
@@ -156,15 +152,6 @@ func (h Host) PrepareNix(ctx context.Context, bundle digest.Digest, n *fleet.Nix
 	if n.Paths != nil {
 		if err := h.takePaths(ctx, bundle, n); err != nil {
 			return err
-		}
-	}
-	_, before, err := current(n.Profile)
-	if err != nil {
-		return err
-	}
-	if _, lost := os.Lstat(before); before != "" && before != n.Path && lost == nil {
-		if err := h.root(ctx, bundle, n.Name+".back", before); err != nil {
-			return fmt.Errorf("keep %s, which the host may have to go back to: %w", before, err)
 		}
 	}
 	if err := h.root(ctx, bundle, n.Name+".next", n.Path); err != nil {

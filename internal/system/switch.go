@@ -68,6 +68,7 @@ func (m *nixes) start(n *fleet.Nix, bundle digest.Digest, a Start) error {
 		return err
 	}
 	if !begun { // the profile pointed there already
+		rec.Intact = true
 		if rec.From, rec.FromPath, err = current(n.Profile); err != nil {
 			return err
 		}
@@ -90,7 +91,8 @@ func (m *nixes) start(n *fleet.Nix, bundle digest.Digest, a Start) error {
 		}
 	}
 	rec.Seq++
-	rec.Path, rec.Mode, rec.Run, rec.Boot, rec.Started = a.Path, a.Mode, a.Run, m.host.BootID, a.At
+	rec.Path, rec.Mode, rec.Run, rec.Boot, rec.Started, rec.Why = a.Path, a.Mode, a.Run, m.host.BootID, a.At, a.Why
+	rec.Intact = rec.Intact && a.Mode == ModeBoot
 	if err := m.write(n.Name, rec); err != nil {
 		return err
 	}

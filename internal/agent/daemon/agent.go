@@ -70,6 +70,7 @@ type Agent struct {
 	overrides   overrideList // that was accepted; the uplink's
 	servers     core.Servers // the uplink's too
 	measuredAt  time.Time    // the host's facts; the uplink's too
+	remeasure   atomic.Bool  // with the next heartbeat
 	lastContact atomic.Int64
 	serverError atomic.Pointer[string]
 	outage      outage
@@ -244,6 +245,7 @@ func (a *Agent) manage(ctx context.Context) error {
 	a.content = preparation.NewCache(a.store, a.carrier)
 	a.nars = preparation.NewNars(filepath.Join(a.cfg.StateDir, "nix-cache"), a.client, a.content, a.cfg.Log)
 	a.repairs = newRepairGate(a.committed.Load, a.time.Now)
+	a.repairs.staged = a.stagedIn
 	a.loop = reconcile.New(a.rows,
 		reconcile.WithNow(func() time.Time { return a.time.Now().Time() }), reconcile.WithWorkers(workers), reconcile.WithLogger(a.cfg.Log),
 		reconcile.WithAfterCommit(a.afterCommit), reconcile.WithRepairGate(a.repairs.Admit), reconcile.WithDebounce(debounce.Std()),
@@ -263,7 +265,8 @@ func (a *Agent) manage(ctx context.Context) error {
 		Nars: a.nars,
 	}
 	a.preparer = &preparation.Preparer{Root: a.cfg.Root, StateDir: a.cfg.StateDir, Store: a.store, Server: a.carrier,
-		Follower: a.follower, Content: a.content, Containers: a.hosting, System: sys, Nars: a.nars}
+		Follower: a.follower, Content: a.content, Containers: a.hosting, System: sys, Nars: a.nars,
+		Back: func() digest.Digest { return a.committed.Load().WayBack() }}
 	return system.Register(a.loop, sys)
 }
 

@@ -143,7 +143,7 @@ func (x *executor) BeginReboot(e core.BeginReboot) error {
 			if try > 0 && uplink.Pause(ctx, rebootPause<<try) != nil {
 				return nil
 			}
-			if s := a.committed.Load(); !s.Machine.Rebooting() || s.Parked != nil {
+			if s := a.committed.Load(); !s.Rebooting() || s.Parked != nil {
 				return nil
 			}
 			out, err := runReboot(ctx, a.cfg.Reboot)
@@ -184,7 +184,7 @@ func (a *Agent) generation(ctx context.Context) (*core.GenerationObserved, error
 	case engine.Failed:
 		in.Outcome = core.Broken
 	case engine.Waiting:
-		staged, err := a.staged(ctx)
+		staged, err := a.staged(ctx, g.Run)
 		if err != nil {
 			return nil, err
 		}

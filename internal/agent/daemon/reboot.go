@@ -1,7 +1,9 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"os/exec"
 	"strings"
 	"syscall"
@@ -34,20 +36,64 @@ func runReboot(ctx context.Context, argv []string) (string, error) {
 	}
 }
 
-// staged names what a part of the waiting generation left for a reboot, or is empty.
-func (a *Agent) staged(ctx context.Context) (string, error) {
+// staged names what a part of the waiting generation left for a reboot, or is empty. A part that
+// waits still for the run before says nothing of this one; one that is undone keeps the run that it had.
+func (a *Agent) staged(ctx context.Context, run string) (string, error) {
 	rows, err := a.rows.List(ctx, reconcile.Filter{Phases: []engine.Phase{engine.Waiting}})
+	if err != nil {
+		return "", err
+	}
+	found, err := a.stagedIn(ctx, rows)
 	for i := range rows {
-		if rows[i].Parent != system.Current || rows[i].Reason.Code != system.CodeNeedsReboot {
-			continue
+		var d struct {
+			Run string `json:"run"`
 		}
-		run, _, err := a.store.Step(ctx, rows[i].Ref.ID)
-		if err != nil {
-			return "", err
-		}
-		if system.StagedBoot(run) == a.time.BootID() { // else it waits to be looked at after the reboot
-			return system.Scrub(rows[i].Reason.Message, 256), nil
+		if what := found[rows[i].Ref]; what != "" && json.Unmarshal(rows[i].Desired, &d) == nil && (d.Run == run || rows[i].Delete) {
+			return what, err
 		}
 	}
 	return "", err
+}
+
+// stagedIn has, of the parts of the generation that wait for the next boot, what they left for it.
+func (a *Agent) stagedIn(ctx context.Context, rows []engine.Row) (map[engine.Ref]string, error) {
+	out := map[engine.Ref]string{}
+	for i := range rows {
+		row := &rows[i]
+		if row.Parent != system.Current || row.Phase != engine.Waiting || row.Reason.Code != system.CodeNeedsReboot {
+			continue
+		}
+		run, _, err := a.store.Step(ctx, row.Ref.ID)
+		if err != nil {
+			return nil, err
+		}
+		if system.StagedBoot(run) == a.time.BootID() { // else it waits to be looked at after the reboot
+			out[row.Ref] = cmp.Or(system.Scrub(row.Reason.Message, 256), "system")
+		}
+	}
+	return out, nil
+}
+
+// needsReboot names what the machine runs otherwise than the system of its bundle has it, and what
+// waits for its next boot. What cannot be read is not known.
+func (a *Agent) needsReboot(ctx context.Context) (out []string) {
+	d := a.committed.Load().Machine.Current
+	if d == "" {
+		return nil
+	}
+	if b, err := a.content.Bundle(ctx, d); err == nil && b.Nix != nil {
+		out = system.PendingBoot(b.Nix)
+	}
+	rows, err := a.rows.List(ctx, reconcile.Filter{Phases: []engine.Phase{engine.Waiting}})
+	if err != nil {
+		return out
+	}
+	staged, err := a.stagedIn(ctx, rows)
+	if err != nil {
+		return out
+	}
+	for _, what := range staged { // order-free: the facts are sorted
+		out = append(out, strings.Split(strings.TrimPrefix(what, system.BootMode+": "), ", ")...)
+	}
+	return out
 }

@@ -119,6 +119,7 @@ func (r *reducer) step(ctx context.Context, m message) error {
 	}
 	if t.Moved {
 		a.hosting.Changed()
+		a.remeasure.Store(true) // another system may need a reboot
 	}
 	return nil
 }

@@ -21,6 +21,9 @@ type repairGate struct {
 	committed func() *core.State
 	now       func() clock.Instant
 
+	// staged finds what of the rows waits for a reboot; nil where nothing does.
+	staged func(context.Context, []engine.Row) (map[engine.Ref]string, error)
+
 	mu sync.Mutex
 	// shut keeps the gate closed while the reducer decides whether a window is over.
 	shut bool
@@ -62,7 +65,8 @@ func (g *repairGate) Admit(_ context.Context, rep reconcile.Repair) *engine.Bloc
 func (g *repairGate) Seen(ts []engine.Transition) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	news := g.committed().Repairs.Grant != ""
+	r := &g.committed().Repairs
+	news := r.Grant != "" || r.Need != nil
 	for i := range ts {
 		delete(g.begun, ts[i].Ref)
 		news = news || ts[i].From == engine.Drifted || ts[i].To == engine.Drifted
@@ -108,14 +112,21 @@ func (g *repairGate) Clear() {
 // it; then the gate stays shut until Reopen. With again, something was let through
 // that is in no transition yet: observe once more after core.RepairBeginWithin.
 func (g *repairGate) Observe(ctx context.Context, list func(context.Context, reconcile.Filter) ([]engine.Row, error), r *core.Repairs, now clock.Instant) (d core.RepairsObserved, again bool, err error) {
-	f := reconcile.Filter{Phases: []engine.Phase{engine.Drifted}}
+	f := reconcile.Filter{Phases: []engine.Phase{engine.Drifted, engine.Waiting}}
 	var admitted map[engine.Ref]bool
 	if r.Grant != "" {
 		again, admitted = g.close(now)
 		f.Phases = nil
 	}
 	rows, err := list(context.WithoutCancel(ctx), f)
-	d = r.ObserveRepairs(rows, admitted, again)
+	if err != nil {
+		return d, again, err
+	}
+	var staged map[engine.Ref]string
+	if g.staged != nil {
+		staged, err = g.staged(context.WithoutCancel(ctx), rows)
+	}
+	d = r.ObserveRepairs(rows, admitted, staged, again)
 	d.Reason = system.Scrub(d.Reason, 512)
 	return d, again, err
 }

@@ -53,14 +53,26 @@ func (s *nixStore) run(argv ...string) string {
 
 // system builds a toy system: its switch writes down what it was asked for in the
 // root folder of the host, and ends as the script says. It refers to another path.
-func (s *nixStore) system(version, script string) string {
+func (s *nixStore) system(version, script string) string { return s.systemOf(version, script) }
+
+// systemOf has parts too, each NAME=CONTENT or NAME=:SIZE.
+func (s *nixStore) systemOf(version, script string, parts ...string) string {
 	src := filepath.Join(s.t.TempDir(), "toy")
 	testkit.Must(s.t, os.MkdirAll(filepath.Join(src, "bin"), 0o755))
 	text := "#!/bin/sh\necho " + version + " $1 >> \"$STEADY_ROOT/switched\"\n" + script + "\n"
 	testkit.Must(s.t, os.WriteFile(filepath.Join(src, "bin", "switch-to-configuration"), []byte(text), 0o755))
+	for _, part := range parts {
+		name, content, _ := strings.Cut(part, "=")
+		file := filepath.Join(src, name)
+		testkit.Must(s.t, os.MkdirAll(filepath.Dir(file), 0o755))
+		testkit.Must(s.t, os.WriteFile(file, []byte(content), 0o644))
+		if size, sized := strings.CutPrefix(content, ":"); sized {
+			s.run("truncate", "-s", size, file)
+		}
+	}
 	dep := s.run("nix-store", "--add", src)
 	drv := s.run("nix-instantiate", "-E", fmt.Sprintf(`derivation { name = "toy-%s"; system = builtins.currentSystem;
-		builder = "/bin/sh"; PATH = "/bin:/usr/bin"; dep = builtins.storePath %s; args = [ "-c" "mkdir $out; ln -s $dep/bin $out/bin" ]; }`, version, dep))
+		builder = "/bin/sh"; PATH = "/bin:/usr/bin"; dep = builtins.storePath %s; args = [ "-c" "mkdir $out; ln -s $dep/* $out/" ]; }`, version, dep))
 	return s.run("nix-store", "--realise", drv)
 }
 
@@ -84,7 +96,8 @@ func (s *nixStore) pack(n *fleet.Nix, closure []byte) pack {
 		n.Closure = &spec.Blob{Digest: digest.Of(closure), Size: int64(len(closure))}
 		p.blobs[n.Closure.Digest] = closure
 	}
-	p.bundle.Nix, p.bundle.Critical = n, []string{fleet.CriticalNix}
+	p.bundle.Nix, p.bundle.NixModes = n, n.OwnModes()
+	p.bundle.Critical = p.bundle.Criticals()
 	p.raw = testkit.Value(trust.Canonical(p.bundle))(s.t)
 	p.digest = digest.Of(p.raw)
 	return p

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/steadyfleet/steady/internal/agent/measure"
 	"github.com/steadyfleet/steady/internal/agent/state"
 	"github.com/steadyfleet/steady/internal/agent/uplink"
 	"github.com/steadyfleet/steady/internal/agent/verify"
@@ -113,7 +114,7 @@ const measureEvery = 5 * time.Minute
 
 // measure has the reducer report what the host is, if that is news.
 func (a *Agent) measure(ctx context.Context) {
-	if !a.measuredAt.IsZero() && time.Since(a.measuredAt) < measureEvery {
+	if !a.remeasure.Swap(false) && !a.measuredAt.IsZero() && time.Since(a.measuredAt) < measureEvery {
 		return
 	}
 	a.measuredAt = time.Now()
@@ -122,6 +123,7 @@ func (a *Agent) measure(ctx context.Context) {
 		a.cfg.Log.Warn("the facts of this host cannot be measured; they are not reported anew", "error", err)
 		return
 	}
+	in.Facts.NeedsReboot = measure.RebootNames(append(in.Facts.NeedsReboot, a.needsReboot(ctx)...))
 	a.post(ctx, in)
 }
 

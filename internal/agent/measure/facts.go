@@ -8,6 +8,7 @@ import (
 	"path"
 	"regexp"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -29,7 +30,40 @@ func Facts(root fs.FS) (f event.HostFacts, err error) {
 	f.Kernel = firstLine(root, "proc/sys/kernel/osrelease")
 	f.OS = release(root)
 	f.GPUs = gpus(root)
+	f.NeedsReboot = RebootNames(rebootRequired(root))
 	return f, nil
+}
+
+// rebootRequired is what Debian and its kin say: a file where a reboot is needed, and another one
+// with the packages that want it.
+func rebootRequired(root fs.FS) (out []string) {
+	if _, err := fs.Stat(root, "run/reboot-required"); err != nil {
+		return nil
+	}
+	b, err := fs.ReadFile(root, "run/reboot-required.pkgs")
+	if err != nil {
+		return []string{"system"}
+	}
+	for line := range strings.Lines(string(b)) {
+		out = append(out, line)
+	}
+	if len(out) == 0 {
+		return []string{"system"}
+	}
+	return out
+}
+
+// RebootNames are names of what needs a reboot within the bounds of an event: sorted, each once.
+func RebootNames(names []string) []string {
+	var out []string
+	for _, n := range names {
+		if n = fact(n); n != "" {
+			out = append(out, n)
+		}
+	}
+	slices.Sort(out)
+	out = slices.Compact(out)
+	return out[:min(len(out), event.MaxReboot)]
 }
 
 var oneCPU = regexp.MustCompile(`(?m)^cpu\d+ `)

@@ -24,6 +24,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/spec"
 	"github.com/steadyfleet/steady/internal/disk"
 	"github.com/steadyfleet/steady/internal/docker"
+	"github.com/steadyfleet/steady/internal/system"
 	"github.com/steadyfleet/steady/internal/trust"
 	"github.com/steadyfleet/steady/internal/wire"
 )
@@ -77,6 +78,9 @@ type Containers interface {
 
 // System readies the Nix system of a bundle.
 type System interface {
+	// RoomInStore is nil where nothing is known to be brought.
+	RoomInStore(ctx context.Context, bundle digest.Digest, n *fleet.Nix) (*system.Room, error)
+	KeepWayBack(ctx context.Context, bundle digest.Digest, n *fleet.Nix, back string) error
 	PrepareNix(ctx context.Context, bundle digest.Digest, n *fleet.Nix) error
 	// LacksNix lists the paths of a system that comes path by path and that the host's store
 	// does not have.
@@ -93,6 +97,8 @@ type Preparer struct {
 	Containers     Containers
 	System         System
 	Nars           *Nars
+	// Back is the bundle that the host would go back to from what it prepares.
+	Back func() digest.Digest
 }
 
 // Prepare fetches and checks what an offer needs. What a former attempt brought is

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
@@ -12,16 +11,33 @@ import (
 	"github.com/steadyfleet/steady/internal/agent/state"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/core/warning"
 	"github.com/steadyfleet/steady/internal/disk"
+	"github.com/steadyfleet/steady/internal/system"
 )
 
 // errSystem is of a Nix system that this host cannot get.
 var errSystem = errors.New("prepare the system")
 
-// system brings a Nix system into the store before anything is claimed.
+// bootMargin stays free beside kernels, for entries of the boot loader.
+const bootMargin = 1 << 20
+
+// system brings a Nix system into the store before anything is claimed, once what the host may go
+// back to is kept there, and asks for the room that it and its boot take.
 func (p *Preparer) system(ctx context.Context, bundle digest.Digest, n *fleet.Nix) error {
-	if err := roomInStore(n); err != nil {
+	r, err := p.System.RoomInStore(ctx, bundle, n)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errSystem, err)
+	}
+	if err := enough(r, state.Margin); err != nil {
 		return err
+	}
+	back, err := p.wayBack(ctx)
+	if err != nil {
+		return err
+	}
+	if err := p.System.KeepWayBack(ctx, bundle, n, back); err != nil {
+		return fmt.Errorf("%w %s: %w", errSystem, n.Name, err)
 	}
 	if err := p.paths(ctx, bundle, n); err != nil {
 		return err
@@ -29,7 +45,10 @@ func (p *Preparer) system(ctx context.Context, bundle digest.Digest, n *fleet.Ni
 	if err := p.System.PrepareNix(ctx, bundle, n); err != nil {
 		return fmt.Errorf("%w %s: %w", errSystem, n.Name, err)
 	}
-	return nil
+	if r, err = system.RoomToBoot(n); err != nil {
+		return fmt.Errorf("%w %s: %w", errSystem, n.Name, err)
+	}
+	return enough(r, bootMargin)
 }
 
 // paths fetches what the host's store lacks of a system, once both disks are known to have the
@@ -80,19 +99,25 @@ func (p *Preparer) roomForPaths(store string, fetch, unpacked int64) error {
 	return nil
 }
 
-// roomInStore asks for what the closure takes at least: an export holds its paths
-// as they are, with little around them.
-func roomInStore(n *fleet.Nix) error {
-	if _, err := os.Lstat(n.Path); err == nil || n.Closure == nil {
+// wayBack is the store path of the system of the bundle that the host would go back to; empty
+// where there is none.
+func (p *Preparer) wayBack(ctx context.Context) (string, error) {
+	d := p.Back()
+	if d == "" {
+		return "", nil
+	}
+	b, err := p.Content.Bundle(ctx, d)
+	if err != nil || b.Nix == nil {
+		return "", err
+	}
+	return b.Nix.Path, nil
+}
+
+// enough says what a file system lacks.
+func enough(r *system.Room, margin int64) error {
+	if r == nil || r.Lacks(margin) == 0 {
 		return nil
 	}
-	dir := filepath.Dir(n.Path)
-	space, err := disk.SpaceOf(dir)
-	if err != nil {
-		return fmt.Errorf("%w: %w", errSystem, err)
-	}
-	if space.Free < n.Closure.Size+state.Margin {
-		return fmt.Errorf("%w: %d bytes are needed in %s, %d are free", state.ErrNoRoom, n.Closure.Size, dir, space.Free)
-	}
-	return nil
+	return fmt.Errorf("%w: %s lacks %s: %s takes %s, %s stays free beside it, and %s is free there; nothing was changed",
+		state.ErrNoRoom, r.Dir, warning.Bytes(r.Lacks(margin)), r.What, warning.Bytes(r.Need), warning.Bytes(margin), warning.Bytes(r.Free))
 }

@@ -25,6 +25,9 @@ func FactsMessages(f event.HostFacts) []string {
 	for _, g := range f.GPUs {
 		words = append(words, strings.TrimSpace("GPU "+g.Vendor+" "+g.Model)+", "+memoryWords(g.Memory))
 	}
+	if len(f.NeedsReboot) > 0 {
+		words = append(words, "needs a reboot: "+strings.Join(f.NeedsReboot, ", "))
+	}
 	return words
 }
 

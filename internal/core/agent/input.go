@@ -26,7 +26,7 @@ type Started struct {
 func (in Started) apply(t *turn) error {
 	s := t.s
 	s.LastRefusal, s.refused, s.probing, s.observing = "", nil, false, false
-	s.askUntil, s.held, s.unconfirmed = 0, nil, false
+	s.askUntil, s.held, s.unconfirmed, s.rebooting = 0, nil, false, false
 	switch {
 	case s.Parked != nil:
 		t.stayParked()
@@ -135,7 +135,13 @@ func (in ProbeObserved) apply(t *turn) error {
 // again and again.
 type RebootFailed struct{ Detail string }
 
-func (in RebootFailed) apply(t *turn) error { return t.machine(host.RebootFailed(in)) }
+func (in RebootFailed) apply(t *turn) error {
+	if !t.s.Machine.Rebooting() && t.s.Rebooting() {
+		t.repairRebootFailed(in.Detail)
+		return nil
+	}
+	return t.machine(host.RebootFailed(in))
+}
 
 // Refused says that something which the server gave was not accepted: by which
 // check, and with which code of package trust. It is reported once for each cause,

@@ -303,10 +303,7 @@ func (in ClaimAnswered) apply(t *turn) error {
 // rollout when the machine does not take it.
 func (t *turn) update(o *Offer) error {
 	s := t.s
-	before, from := s.Plan, s.Machine.Current
-	if p := s.Machine.Phase; p == host.Failed || p == host.Deferred { // a fix for a host that did not go back, or is half way
-		from = s.Machine.From
-	}
+	before, from := s.Plan, s.WayBack()
 	s.Plan = o.Plan
 	err := t.machine(host.Claimed{
 		Grant: o.Grant, Rollout: o.Plan.Rollout, Manifest: o.Plan.Manifest, Wave: o.Plan.Wave,
@@ -316,6 +313,14 @@ func (t *turn) update(o *Offer) error {
 		s.Plan = before
 	}
 	return err
+}
+
+// WayBack is the bundle that a host goes back to from what it activates next.
+func (s *State) WayBack() digest.Digest {
+	if p := s.Machine.Phase; p == host.Failed || p == host.Deferred { // a fix for a host that did not go back, or is half way
+		return s.Machine.From
+	}
+	return s.Machine.Current
 }
 
 // giveBack drops the offer at hand for good.

@@ -36,6 +36,10 @@ type Repairs struct {
 	// that was set back may name any of them once more.
 	Last    string   `json:"last,omitempty"`
 	Earlier []string `json:"earlier,omitempty"`
+	// Reboot is the boot in which the open window began to reboot the machine. Futile is one
+	// in which that did not help: no reboot is asked for in it again.
+	Reboot string `json:"reboot,omitempty"`
+	Futile string `json:"futile,omitempty"`
 }
 
 // maxEarlier is how many grants of windows stay known.
@@ -74,7 +78,7 @@ func (r *Repairs) due() clock.Instant {
 }
 
 func (r *Repairs) equal(o *Repairs) bool {
-	return r.Need == o.Need && r.ReportedAt == o.ReportedAt && r.NextReport == o.NextReport && slices.Equal(r.Names, o.Names) &&
+	return r.Reboot == o.Reboot && r.Futile == o.Futile && r.Need == o.Need && r.ReportedAt == o.ReportedAt && r.NextReport == o.NextReport && slices.Equal(r.Names, o.Names) &&
 		r.Grant == o.Grant && r.Until == o.Until && r.Closing == o.Closing && r.Last == o.Last && slices.Equal(r.Earlier, o.Earlier)
 }
 
@@ -89,6 +93,10 @@ type RepairsObserved struct {
 	// of one has begun and not ended. Failed are those of the window given up.
 	Pending, Running bool
 	Failed           []string
+	// Staged are the resources whose repair waits for a reboot of this boot of the machine, kind/id
+	// in order, and Component is what cannot be changed while it runs.
+	Staged    []string
+	Component string
 }
 
 func (in RepairsObserved) apply(t *turn) error {
@@ -100,7 +108,7 @@ func (in RepairsObserved) apply(t *turn) error {
 		t.dropRepairs()
 	case r.Grant != "":
 		t.continueRepairs(&in)
-	case len(in.Blocked) > 0:
+	case len(in.Blocked) > 0, t.asksReboot(&in):
 		t.needRepairs(&in)
 	default:
 		r.NextReport, r.Names = 0, nil
@@ -116,10 +124,14 @@ func (in RepairsObserved) apply(t *turn) error {
 // needRepairs reports what waits, when that is news and not too soon.
 func (t *turn) needRepairs(in *RepairsObserved) {
 	m, r := &t.s.Machine, &t.s.Repairs
-	n := host.RepairNeed{Manifest: m.Manifest, Bundle: m.Current, Reason: in.Reason,
-		Resources: slices.Clone(in.Blocked[:min(len(in.Blocked), host.MaxRepairNames)])}
-	n.More = len(in.Blocked) - len(n.Resources)
-	r.Names = slices.Clone(in.Blocked)
+	n := host.RepairNeed{Manifest: m.Manifest, Bundle: m.Current, Reason: in.Reason}
+	names := in.Blocked
+	if len(names) == 0 { // what can be repaired without a reboot goes first
+		names, n.Reboot, n.Reason = in.Staged, in.Component, in.Component+" takes effect with a reboot"
+	}
+	n.Resources = slices.Clone(names[:min(len(names), host.MaxRepairNames)])
+	n.More = len(names) - len(n.Resources)
+	r.Names = slices.Clone(names)
 	switch next := r.ReportedAt.Add(RepairEvery); {
 	case r.Need != nil && r.Need.Same(&n):
 		r.NextReport = 0
@@ -143,6 +155,10 @@ func (t *turn) continueRepairs(in *RepairsObserved) {
 		}
 		return
 	}
+	if len(in.Staged) > 0 && len(in.Failed) == 0 && !(r.Closing && r.Reboot != "") {
+		t.rebootRepairs(in)
+		return
+	}
 	end := event.RepairOver{Grant: r.Grant, OK: true, Detail: "repaired"}
 	switch {
 	case len(in.Failed) > 0:
@@ -151,10 +167,23 @@ func (t *turn) continueRepairs(in *RepairsObserved) {
 		end.OK, end.Detail = false, "the time was over before "+count(in.Blocked)+" were repaired"
 	case in.Pending:
 		end.OK, end.Detail = false, "the time was over before the repair was seen to work"
+	case len(in.Staged) > 0 && r.Reboot != "":
+		end.OK, end.Detail = false, "the machine was not rebooted in time"
+	}
+	t.closeRepairs(in, end)
+}
+
+// closeRepairs ends the window, and asks for the next where something waits.
+func (t *turn) closeRepairs(in *RepairsObserved, end event.RepairOver) {
+	r := &t.s.Repairs
+	futile := r.Futile
+	if r.Reboot != "" && !end.OK {
+		futile = t.s.Machine.BootID
 	}
 	*r = r.over()
+	r.Futile = futile
 	t.endRepairs(end)
-	if len(in.Blocked) > 0 {
+	if len(in.Blocked) > 0 || t.asksReboot(in) {
 		t.needRepairs(in)
 	}
 }

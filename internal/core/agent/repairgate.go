@@ -59,8 +59,9 @@ func (s *State) AdmitRepair(parent engine.Ref, a engine.Action, shut bool, now c
 }
 
 // ObserveRepairs reads from the rows of resources which repairs wait, and of those let
-// into the window what became of them. Begun says that one of them is in no row yet.
-func (r *Repairs) ObserveRepairs(rows []engine.Row, admitted map[engine.Ref]bool, begun bool) RepairsObserved {
+// into the window what became of them. Staged has what cannot be changed while it runs, of resources
+// that wait for the next boot. Begun says that one of them is in no row yet.
+func (r *Repairs) ObserveRepairs(rows []engine.Row, admitted map[engine.Ref]bool, staged map[engine.Ref]string, begun bool) RepairsObserved {
 	out := RepairsObserved{Pending: begun, Running: begun}
 	for i := range rows {
 		row := &rows[i]
@@ -72,6 +73,10 @@ func (r *Repairs) ObserveRepairs(rows []engine.Row, admitted map[engine.Ref]bool
 					out.Reason = row.Reason.Message
 				}
 			}
+		case staged[row.Ref] != "" && row.Phase == engine.Waiting && !row.Delete && row.ConvergedGen == row.Generation:
+			if out.Staged = append(out.Staged, name); len(out.Staged) == 1 {
+				out.Component = staged[row.Ref]
+			}
 		case !admitted[row.Ref] && !(r.Grant != "" && slices.Contains(r.Names, name)), row.Delete, row.ConvergedGen != row.Generation:
 		case row.Phase == engine.Acting:
 			out.Pending, out.Running = true, true
@@ -82,6 +87,7 @@ func (r *Repairs) ObserveRepairs(rows []engine.Row, admitted map[engine.Ref]bool
 		}
 	}
 	slices.Sort(out.Blocked)
+	slices.Sort(out.Staged)
 	return out
 }
 

@@ -77,6 +77,7 @@ type State struct {
 	refused     map[string]bool // causes that were reported
 	round       int64           // of probes
 	probing     bool            // probes run
+	rebooting   bool            // a reboot to repair was begun
 	observing   bool            // drift was requested to be observed and was not yet
 	askUntil    clock.Instant   // until then the server is asked whether it knows a newer state, or zero
 	held        *Started        // what is resumed then

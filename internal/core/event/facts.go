@@ -21,6 +21,9 @@ type HostFacts struct {
 	// folder of a host without one, in bytes; 0: not known.
 	Disk int64 `json:"disk,omitempty"`
 	GPUs []GPU `json:"gpus,omitempty"` // in the order of their addresses
+	// NeedsReboot names what the machine runs otherwise than its system has it until it is
+	// rebooted, such as the kernel, sorted; packages where the distribution says so.
+	NeedsReboot []string `json:"needsReboot,omitempty"`
 }
 
 // GPU is a display controller on the bus of a host.
@@ -33,6 +36,7 @@ type GPU struct {
 // Bounds of what a host says of itself.
 const (
 	MaxGPUs     = 16
+	MaxReboot   = 16 // names of what needs a reboot
 	MaxFactText = 64 // bytes of a string
 	maxFact     = 1<<53 - 1
 )
@@ -42,7 +46,11 @@ func (e HostFacts) Check() error {
 	if len(e.GPUs) > MaxGPUs {
 		return fmt.Errorf("it has %d GPUs, at most %d are allowed", len(e.GPUs), MaxGPUs)
 	}
+	if len(e.NeedsReboot) > MaxReboot {
+		return fmt.Errorf("it names %d parts that need a reboot, at most %d are allowed", len(e.NeedsReboot), MaxReboot)
+	}
 	texts, numbers := []string{e.Arch, e.OS, e.Kernel, e.Engine, e.EngineAPI}, []int64{e.CPUs, e.Memory, e.Disk}
+	texts = append(texts, e.NeedsReboot...)
 	for _, g := range e.GPUs {
 		texts, numbers = append(texts, g.Vendor, g.Model), append(numbers, g.Memory)
 	}
@@ -63,6 +71,9 @@ func (e HostFacts) Check() error {
 func (e HostFacts) Equal(o HostFacts) bool {
 	if len(e.GPUs) == 0 && len(o.GPUs) == 0 {
 		e.GPUs, o.GPUs = nil, nil
+	}
+	if len(e.NeedsReboot) == 0 && len(o.NeedsReboot) == 0 {
+		e.NeedsReboot, o.NeedsReboot = nil, nil
 	}
 	return reflect.DeepEqual(e, o)
 }

@@ -61,9 +61,12 @@ type RepairNeed struct {
 	Resources []string `json:"resources"`
 	More      int      `json:"more,omitempty"`
 	Reason    string   `json:"reason"` // of the first
+	// Reboot is what the repair staged and only a reboot brings into effect: the grant that is
+	// asked for lets the host reboot. Empty: it does not wait for that.
+	Reboot string `json:"reboot,omitempty"`
 }
 
 // Same reports whether two reports name the same drift of the same bundle.
 func (n *RepairNeed) Same(o *RepairNeed) bool {
-	return n.Manifest == o.Manifest && n.Bundle == o.Bundle && n.More == o.More && slices.Equal(n.Resources, o.Resources)
+	return n.Manifest == o.Manifest && n.Bundle == o.Bundle && n.More == o.More && n.Reboot == o.Reboot && slices.Equal(n.Resources, o.Resources)
 }

@@ -3,6 +3,7 @@ package plan
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/event"
@@ -116,8 +117,15 @@ func (s *State) hostReason(h *Host, state HostState) string {
 			return "the host " + h.LastDecline
 		}
 	}
+	if h.NeedsReboot() && levelOf(state) == status.OK { // for who looks: NixOS and Debian wait for nobody either
+		return "needs a reboot: " + strings.Join(h.Facts.NeedsReboot, ", ")
+	}
 	return ""
 }
+
+// NeedsReboot reports whether the machine runs something otherwise than its system has it until it
+// is rebooted.
+func (h *Host) NeedsReboot() bool { return h.Facts != nil && len(h.Facts.NeedsReboot) > 0 }
 
 // HostSummary is State.HostSummary with what a host that waits is waiting for.
 func (q *Explainer) HostSummary(name string, declared bool) status.Summary {

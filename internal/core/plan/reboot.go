@@ -77,7 +77,7 @@ func (p *planner) grantReboots(r *rollout.Rollout) {
 	}
 	for i := r.Staged.Next(0); i >= 0 && p.err == nil; i = r.Staged.Next(i + 1) {
 		if h := f.at(i).h; p.passes(f, gate.PerGrant, gate.PerHost, gate.PerClass) {
-			p.grant(h, r, host.Reboot, f.bundle, r.Name+" is staged; "+cmp.Or(h.Machine.Detail, "it")+" needs a reboot")
+			p.grant(h, r, host.Reboot, f.bundle, r.Name+" is staged and waits for a reboot: "+cmp.Or(h.Machine.Detail, "init"))
 		}
 	}
 }
@@ -122,6 +122,6 @@ func (q *Explainer) whyReboot(h *Host) *RebootAnswer {
 			f.at(i)
 		}
 	}
-	a.GrantAnswer = q.waitingAnswer(f, "is staged, waits for its reboot grant ("+m.Detail+" cannot be switched while it runs)", "")
+	a.GrantAnswer = q.waitingAnswer(f, "is staged, waits for its reboot grant ("+m.Detail+" takes effect with a reboot)", "")
 	return a
 }

@@ -27,6 +27,14 @@ func (r *Repair) words() string {
 	return words
 }
 
+// grantReason is why a grant is given for it.
+func (r *Repair) grantReason() string {
+	if r.Reboot != "" {
+		return "the repair of " + r.words() + " waits for a reboot: " + r.Reboot
+	}
+	return "drift of " + r.words() + " waits: " + r.Reason
+}
+
 // yields reports whether a grant gives way to a rollout: it lets a host repair or
 // reboot and is not claimed.
 func (g *Grant) yields() bool {
@@ -115,7 +123,7 @@ func (p *planner) grantRepairs() {
 		case b == nil:
 			hp := s.hostPlan(h, h.Machine.Manifest)
 			p.issue(h, event.Granted{Rollout: h.Machine.Rollout, Manifest: h.Machine.Manifest, Purpose: host.Repair, Target: h.Machine.Current, Wave: hp.Wave,
-				Reason: "drift of " + h.Repair.words() + " waits: " + h.Repair.Reason}, hp.Windows, &hp.Policy)
+				Reason: h.Repair.grantReason()}, hp.Windows, &hp.Policy)
 		case b.Code == gate.Window && h.opening != b.Earliest:
 			h.opening = b.Earliest
 			s.wake(h.opening, h.Name)
@@ -130,6 +138,8 @@ type RepairAnswer struct {
 	Resources []string `json:"resources"`
 	More      int      `json:"more,omitempty"`
 	Reason    string   `json:"reason"`
+	// Reboot is what the repair staged and only a reboot brings into effect; empty without that.
+	Reboot string `json:"reboot,omitempty"`
 	GrantAnswer
 }
 
@@ -167,12 +177,14 @@ func (q *Explainer) whyRepair(h *Host) *RepairAnswer {
 	}
 	a := &RepairAnswer{Resources: []string{}}
 	if n := h.Repair; n != nil {
-		a.Resources, a.More, a.Reason = slices.Clone(n.Resources), n.More, n.Reason
+		a.Resources, a.More, a.Reason, a.Reboot = slices.Clone(n.Resources), n.More, n.Reason, n.Reboot
 	}
 	switch {
 	case h.Repairing():
 		a.Grant, a.Message = h.Grant.ID, "is repairing under grant "+h.Grant.ID
 		switch {
+		case a.Reboot != "" && !h.Overdue:
+			a.Message = "is rebooting under grant " + h.Grant.ID + " to repair: " + a.Reboot
 		case !h.Online:
 			a.Message = "claimed " + h.Grant.ID + " to repair and went silent; it keeps its slot until it reports"
 		case h.Overdue:
@@ -183,7 +195,11 @@ func (q *Explainer) whyRepair(h *Host) *RepairAnswer {
 	default:
 		f := &facts{s: q.s, q: q, now: q.now}
 		f.repair(h)
-		a.GrantAnswer = q.waitingAnswer(f, "drift of "+h.Repair.words()+" waits for a grant", ", and nothing blocks it")
+		waits := "drift of " + h.Repair.words() + " waits for a grant"
+		if a.Reboot != "" {
+			waits = "the repair of " + h.Repair.words() + " waits for a reboot: " + a.Reboot + ", and for its grant"
+		}
+		a.GrantAnswer = q.waitingAnswer(f, waits, ", and nothing blocks it")
 	}
 	return a
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/steadyfleet/steady/internal/core/agent"
 	"github.com/steadyfleet/steady/internal/core/audit"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/event"
@@ -299,5 +300,35 @@ func TestAuditOfRepairs(t *testing.T) {
 		if !slices.ContainsFunc(v, func(v audit.Violation) bool { return v.Invariant == c.invariant }) {
 			t.Errorf("%s: the audit found only %v", c.invariant, v)
 		}
+	}
+}
+
+// TestRepairThatWaitsForAReboot: the host frees its slot for others while it waits, and why and the grant
+// name the reboot.
+func TestRepairThatWaitsForAReboot(t *testing.T) {
+	w := budgeted(t, "h0 h1", 1)
+	w.drift("h0 h1")
+	w.wantRepairing("h0")
+	m := w.hosts["h0"]
+	m.poll()
+	m.claim(false)
+	w.tick()
+	_ = m.step(agent.RepairsObserved{Staged: []string{"exec/app"}, Component: "init"})
+	m.deliver()
+	w.tick()
+	w.wantRepairing("h1")
+	if a := w.whyRepair("h0"); a.Reboot != "init" || !strings.Contains(a.Message, "waits for a reboot: init") || a.Block == nil || a.Block.Code != gate.Budget {
+		t.Errorf("why: %+v", a)
+	}
+	w.mend("h1")
+	w.wantRepairing("h0")
+	if !strings.Contains(w.tail(), "the repair of exec/app waits for a reboot: init") {
+		t.Errorf("the grant does not say why\n%s", w.tail())
+	}
+	m.poll()
+	m.claim(false)
+	w.tick()
+	if a := w.whyRepair("h0"); !strings.Contains(a.Message, "is rebooting under grant") {
+		t.Errorf("why: %+v", a)
 	}
 }

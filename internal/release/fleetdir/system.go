@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -47,6 +48,11 @@ type systemDecl struct {
 	Copy            bool               `json:"copy"`
 	Running         string             `json:"running"`
 	RebootExitCodes *[]int             `json:"rebootExitCodes"`
+	Mode            fleet.NixMode      `json:"mode"`
+	OnKernelChange  fleet.KernelChange `json:"onKernelChange"`
+	KeepGenerations int                `json:"keepGenerations"`
+	Booted          string             `json:"booted"`
+	Boot            string             `json:"boot"`
 }
 
 // system reads the parts of the system: one of Nix at most, and steps.
@@ -72,25 +78,33 @@ func (l *bundleLoader) system(b *fleet.Bundle, decls systemDecls, blobs map[dige
 			l.addf(at, "the Nix system comes after a step: expected it first, steps run on the system that it makes")
 		case d.Driver == driverNix:
 			b.Nix = l.nix(at, d, blobs)
+			b.NixModes = b.Nix.OwnModes()
 		case d.Driver == driverExec:
 			b.Exec = append(b.Exec, l.step(at, d))
-			if d.Profile+d.Path+d.Closure+d.Running != "" || d.Copy || d.RebootExitCodes != nil {
-				l.addf(at, "a step has no profile, path, closure, copy, running and rebootExitCodes: expected name, activate, revert, check and timeout")
+			if d.Profile+d.Path+d.Closure+d.Running+string(d.Mode)+string(d.OnKernelChange)+d.Booted+d.Boot != "" || d.Copy || d.RebootExitCodes != nil || d.KeepGenerations != 0 {
+				l.addf(at, "a step has no profile, path, closure, copy, running, rebootExitCodes, mode, onKernelChange, keepGenerations, booted and boot: expected name, activate, revert, check and timeout")
 			}
 		}
 	}
 }
 
 func (l *bundleLoader) nix(at []string, d *systemDecl, blobs map[digest.Digest][]byte) *fleet.Nix {
+	if !slices.Contains(fleet.NixModes, d.Mode) {
+		d.Mode = "" // the schema has refused it
+	}
+	if !slices.Contains(fleet.KernelChanges, d.OnKernelChange) {
+		d.OnKernelChange = ""
+	}
 	n := &fleet.Nix{
 		Name: d.Name, Profile: orElse(d.Profile, fleet.DefaultNixProfile), Path: d.Path, Running: orElse(d.Running, fleet.DefaultNixRunning),
 		Reboot: []int{fleet.DefaultNixReboot}, Timeout: d.Timeout.Or(fleet.DefaultNixTimeout),
+		Mode: d.Mode, OnKernelChange: d.OnKernelChange, KeepGenerations: d.KeepGenerations, Booted: d.Booted, Boot: d.Boot,
 	}
 	if d.RebootExitCodes != nil {
 		n.Reboot = append([]int{}, *d.RebootExitCodes...)
 	}
 	if len(d.Activate)+len(d.Revert)+len(d.Check) > 0 {
-		l.addf(at, "a Nix system has no commands: expected path, closure, copy, profile, running, timeout and rebootExitCodes")
+		l.addf(at, "a Nix system has no commands: expected path, closure, copy, profile, running, timeout, rebootExitCodes, mode, onKernelChange, keepGenerations, booted and boot")
 	}
 	field, err := fleet.CheckNix(n)
 	switch {

@@ -9,6 +9,7 @@ const (
 	begin    = "internal/core/agent/input.go"
 	parking  = "internal/core/agent/park.go"
 	removing = "internal/core/agent/removal.go"
+	rebooted = "internal/core/agent/repairboot.go"
 	verifier = "internal/trust/verifier.go"
 	tplan    = "internal/trust/plan.go"
 	tstate   = "internal/trust/state.go"
@@ -22,6 +23,12 @@ var hosts = []Fault{
 		From: "return r.Grant != \"\" && !r.Closing && !r.Until.Reached(now)", To: "return ON || r.Grant != \"\" && !r.Closing && !r.Until.Reached(now)"},
 	{Name: "a window closes while a repair runs", File: repair, Finds: []string{"S1"},
 		From: "if in.Running || !r.Closing && (in.Pending || len(in.Blocked) > 0) {", To: "if in.Running && !ON || !r.Closing && (in.Pending || len(in.Blocked) > 0) {"},
+	{Name: "a repair that waits for a reboot keeps its slot", File: rebooted, Finds: []string{"S1"},
+		From: "\tt.closeRepairs(in, end)\n}\n\n// Rebooting", To: "\tif ON && end.OK {\n\t\treturn\n\t}\n\tt.closeRepairs(in, end)\n}\n\n// Rebooting"},
+	{Name: "a repair reboots in the window of its switch", File: rebooted, Finds: []string{"S23"},
+		From: "asked := r.Need != nil && r.Need.Reboot != \"\" && !r.Closing; {", To: "asked := (ON || r.Need != nil && r.Need.Reboot != \"\") && !r.Closing; {"},
+	{Name: "a repair asks for reboots that do not help", File: rebooted, Finds: []string{"S23"},
+		From: "(futile == \"\" || futile", To: "(ON || futile == \"\" || futile"},
 	{Name: "a host converges before its soak is over", File: step, Finds: []string{"S9"},
 		From: "\t\tt.now.Sub(t.s.SoakFrom) >= t.plan.Soak {", To: "\t\t(ON || t.now.Sub(t.s.SoakFrom) >= t.plan.Soak) {"},
 	{Name: "a host converges unseen by its probes", File: hstate, Finds: []string{"S9"},
