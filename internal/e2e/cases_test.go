@@ -104,7 +104,9 @@ func (c *hostCase) converged() {
 	c.Helper()
 	name := fmt.Sprintf("stable@v%d", c.done)
 	for range c.waits {
-		testkit.InTime(func() bool { return !slices.Contains([]rollout.Phase{"", rollout.Opening, rollout.Active, rollout.Converging}, c.o.phase(name)) })
+		testkit.InTime(func() bool {
+			return !slices.Contains([]rollout.Phase{"", rollout.Opening, rollout.Active, rollout.Converging}, c.o.phase(name))
+		})
 	}
 	c.o.ended(name, rollout.Terminal)
 }
