@@ -15,6 +15,7 @@ import (
 
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/core/spec"
 	"github.com/steadyfleet/steady/internal/docker/dockertest"
 	"github.com/steadyfleet/steady/internal/system"
 	"github.com/steadyfleet/steady/reconcile/engine"
@@ -175,7 +176,7 @@ type history struct {
 
 func newHistory(t *testing.T) *history {
 	w := worldOn(t, dockertest.Private(t))
-	w.cfg.Bundles = true
+	w.cfg.Bundles, w.cfg.Log = true, filepath.Join(w.cfg.Dir, "log")
 	w.start()
 	return &history{world: w, log: t.TempDir(), seen: map[string]int{}, done: map[string]bool{}, desired: map[string]bool{}, touched: map[string]bool{}}
 }
@@ -327,17 +328,8 @@ func (h *history) fail(b bundle) {
 	h.until("the bad release does not fail", func() (bool, string) {
 		row, err := h.a.rows.Get(h.ctx, system.Current)
 		h.ok(err)
-		words := fmt.Sprint(row.Phase, row.Reason)
-		if os.Getenv("DBG") != "" {
-			last := h.a.loop.LastTurn(h.ctx, engine.Ref{Kind: "workspace", ID: "bad"})
-			words += fmt.Sprintf(" %+v", last)
-			for _, t := range h.a.transitions(0) {
-				if t.Ref.ID == "bad" {
-					words += fmt.Sprintf("\n%+v", t)
-				}
-			}
-		}
-		return row.Phase == engine.Failed, words
+		last := h.a.loop.LastTurn(h.ctx, engine.Ref{Kind: spec.KindWorkspace, ID: "bad"})
+		return row.Phase == engine.Failed, fmt.Sprintf("%s %s, its last turn %+v", row.Phase, row.Reason, last)
 	})
 	h.generation(system.Generation{Bundle: from, Revert: true, Leaving: bad, Keep: bad})
 	h.want(h.bundle)

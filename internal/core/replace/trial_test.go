@@ -111,3 +111,16 @@ func TestAJobReplacesAJob(t *testing.T) {
 		}
 	}
 }
+
+// TestStoppedInItsTrial: a container that somebody stops, or the engine as it ends, is started again, and is no worse
+// than before; one that ends by itself is.
+func TestStoppedInItsTrial(t *testing.T) {
+	for end, action := range map[replace.End]string{replace.EndOrdered: "start", replace.EndOwn: "restore"} {
+		main := replace.Container{ID: "b", Name: "web", Role: replace.Main, Replica: 2, State: replace.Exited, Begun: true, End: end, ExitCode: 137}
+		old := replace.Container{ID: "a", Name: "web.1.old", Role: replace.Old, Replica: 1, State: replace.Exited, Begun: true}
+		d := replace.Decide(replace.Want{Title: "web"}, replace.Seen{Containers: []replace.Container{main, old}}, 1)
+		if d.Action() == nil || d.Action().ActionName() != action {
+			t.Errorf("%s: %s %v (%s)", end, d.Name(), d.Action(), d.Reason())
+		}
+	}
+}
