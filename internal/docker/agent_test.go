@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	_ "modernc.org/sqlite"
@@ -19,6 +20,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/deploy"
 	"github.com/steadyfleet/steady/internal/core/digest"
+	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/spec"
 	"github.com/steadyfleet/steady/internal/docker"
 	"github.com/steadyfleet/steady/internal/docker/convert"
@@ -41,6 +43,7 @@ type config struct {
 	Router      bool
 	Log         string // file; empty: nothing
 	HostRoot    string // of the engine's machine; empty: nothing is looked at
+	Bundles     bool   // a bundle of a release is the owner as well
 }
 
 // agent is the loop with the reconcilers of containers, as an agent wires them: on
@@ -53,6 +56,9 @@ type agent struct {
 	engine *dockerapi.Engine
 	host   *docker.Host
 	router *router.Router
+	// releases are the bundles that may be desired; away says that no server gives grants for repairs that disrupt.
+	releases releases
+	away     atomic.Bool
 
 	mu    sync.Mutex
 	news  chan struct{} // closed at the next commit
@@ -84,7 +90,7 @@ func openAgent(cfg config) (_ *agent, err error) {
 		log = slog.New(slog.NewTextHandler(a.log, nil))
 	}
 	a.loop = reconcile.New(a.rows, reconcile.WithWorkers(16), reconcile.WithLogger(log), reconcile.WithDebounce(debounce.Std()),
-		reconcile.WithAfterCommit(a.heard), reconcile.WithPurityChecks())
+		reconcile.WithAfterCommit(a.heard), reconcile.WithPurityChecks(), reconcile.WithRepairGate(a.gate))
 	if a.engine, err = dockerapi.Open(dockerapi.Options{Socket: cfg.Socket, Timeout: cfg.Timeout, Log: log}); err != nil {
 		return nil, err
 	}
@@ -101,7 +107,42 @@ func openAgent(cfg config) (_ *agent, err error) {
 	if a.host, err = docker.New(a.loop, o); err != nil {
 		return nil, err
 	}
+	if cfg.Bundles {
+		a.releases = releases{blobs: blobs(filepath.Join(cfg.Dir, "blobs")), at: filepath.Join(cfg.Dir, "bundles")}
+		if err := system.Register(a.loop, system.Host{Root: cfg.Dir, Name: cfg.Owner.Host, Content: a.releases, Title: a.host.Title, Log: log, Resync: cfg.Resync}); err != nil {
+			return nil, err
+		}
+	}
 	return a, system.RegisterLayer(a.loop, a.host.Title)
+}
+
+// gate lets repairs through as an agent's does: what stops something that runs needs a grant of the server.
+func (a *agent) gate(_ context.Context, r reconcile.Repair) *engine.Block {
+	d, ok := r.Action.(interface{ Disrupts() bool })
+	if !ok || !d.Disrupts() || !a.away.Load() {
+		return nil
+	}
+	return &engine.Block{Reason: engine.NewReason("needs-grant", r.Reason.Text())}
+}
+
+// releases are bundles in a folder, named by their digests.
+type releases struct {
+	blobs
+	at string
+}
+
+func (r releases) put(b *fleet.Bundle) (digest.Digest, error) {
+	raw, err := json.Marshal(b)
+	if err == nil {
+		err = os.MkdirAll(r.at, 0o700)
+	}
+	d := digest.Of(raw)
+	return d, errors.Join(err, os.WriteFile(filepath.Join(r.at, d.Short()), raw, 0o600))
+}
+
+func (r releases) Bundle(_ context.Context, d digest.Digest) (*fleet.Bundle, error) {
+	var b fleet.Bundle
+	return &b, readJSON(filepath.Join(r.at, d.Short()), &b)
 }
 
 func (a *agent) openRows() (err error) {

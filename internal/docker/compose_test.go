@@ -18,6 +18,17 @@ import (
 // program. The image is one that the engine has.
 func (w *world) compose(text string) spec.Set {
 	w.t.Helper()
+	set := w.read(text)
+	for i := range set.Workspaces {
+		quick(&set.Workspaces[i])
+	}
+	w.declare(set)
+	return set
+}
+
+// read is what the Compose file of an archive says.
+func (w *world) read(text string) spec.Set {
+	w.t.Helper()
 	dir := w.t.TempDir()
 	for _, f := range txtar.Parse([]byte(strings.ReplaceAll(text, "IMAGE", dockertest.BusyboxRef))).Files {
 		mode := os.FileMode(0o644)
@@ -33,7 +44,7 @@ func (w *world) compose(text string) spec.Set {
 	w.ok(err)
 	defer root.Close()
 	got, problems := compose.Load(root, []string{"compose.yaml"}, compose.Options{Name: "shop"})
-	if strictyaml.Fatal(problems) {
+	if got == nil || strictyaml.Fatal(problems) {
 		w.t.Fatalf("%v", problems)
 	}
 	folder := filepath.Join(w.cfg.Dir, "blobs")
@@ -46,10 +57,6 @@ func (w *world) compose(text string) spec.Set {
 			p.Policy = spec.PullNever
 		}
 	}
-	for i := range got.Set.Workspaces {
-		quick(&got.Set.Workspaces[i])
-	}
-	w.declare(got.Set)
 	return got.Set
 }
 

@@ -18,21 +18,22 @@ import (
 	"github.com/steadyfleet/steady/internal/core/deploy"
 	"github.com/steadyfleet/steady/internal/core/spec"
 	"github.com/steadyfleet/steady/internal/docker/dockertest"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 // storiesEnv is how many random stories are told; the default fits into a check
 // of every change.
 const storiesEnv = "STEADY_DOCKER_STORIES"
 
-func stories(t testing.TB, usual int) int {
-	n, err := strconv.Atoi(os.Getenv(storiesEnv))
-	if err != nil && os.Getenv(storiesEnv) != "" {
-		t.Fatal(err)
+func stories(t testing.TB, usual int) int { return count(t, storiesEnv, usual) }
+
+// count is the number in a variable, or the usual one.
+func count(t testing.TB, env string, usual int) int {
+	t.Helper()
+	if os.Getenv(env) == "" {
+		return usual
 	}
-	if n == 0 {
-		n = usual
-	}
-	return n
+	return testkit.Value(strconv.Atoi(os.Getenv(env)))(t)
 }
 
 // Names that random sets use.

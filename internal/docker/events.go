@@ -16,6 +16,7 @@ func (h *Host) onEvent(ctx context.Context, e dockerapi.Event) {
 	why := e.Action
 	switch e.Subject {
 	case dockerapi.Resync:
+		h.tryAnew(ctx)
 		h.enqueueAll(ctx, "events may have been missed", spec.Kinds...)
 	case dockerapi.Network:
 		if e.Container == "" {
@@ -30,6 +31,22 @@ func (h *Host) onEvent(ctx context.Context, e dockerapi.Event) {
 	}
 	for _, ref := range h.workspaces.Affected(e) {
 		h.loop.Enqueue(ref, because(why))
+	}
+}
+
+// tryAnew gives what was given up new attempts: an engine that ends stops what is started, as often as it is.
+func (h *Host) tryAnew(ctx context.Context) {
+	why := because("the engine answers again")
+	for _, kind := range spec.Kinds {
+		rows, err := h.rows(ctx, kind)
+		for i := range rows {
+			if err == nil && rows[i].Phase == engine.Failed {
+				_, err = h.loop.Apply(ctx, engine.Retry(rows[i].Ref), why)
+			}
+		}
+		if err != nil && ctx.Err() == nil {
+			h.o.Log.Warn("what was given up is not tried again yet", "kind", kind, "error", err)
+		}
 	}
 }
 

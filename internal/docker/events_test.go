@@ -2,7 +2,10 @@ package docker_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +15,7 @@ import (
 
 	"github.com/steadyfleet/steady/internal/core/spec"
 	"github.com/steadyfleet/steady/internal/docker/dockertest"
+	"github.com/steadyfleet/steady/reconcile"
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
 
@@ -181,4 +185,26 @@ func TestOutsideChangesAreReportedByPolicy(t *testing.T) {
 	w.declare(s)
 	w.settled()
 	w.right(s)
+}
+
+// TestGivenUpIsTriedAnew: an engine that starts anew is a new circumstance for what was given up before.
+func TestGivenUpIsTriedAnew(t *testing.T) {
+	t.Parallel()
+	w := worldOn(t, dockertest.Private(t))
+	w.start()
+	dir := t.TempDir()
+	w.declare(spec.Set{Images: []spec.Image{plain("plain")}, Workspaces: []spec.Workspace{{Name: "web", Image: "plain", StopSignal: "KILL", Update: spec.Update{Monitor: 50},
+		Command: []string{"sh", "-c", "test -f /data/cure && sleep 100000"}, Mounts: []spec.Mount{{Type: spec.MountBind, Source: dir, Target: "/data"}}}}})
+	w.until("it is not given up", func() (bool, string) {
+		row, err := w.a.rows.Get(w.ctx, engine.Ref{Kind: spec.KindWorkspace, ID: "web"})
+		if errors.Is(err, reconcile.ErrNotFound) {
+			return false, err.Error()
+		}
+		w.ok(err)
+		return row.Phase == engine.Failed, row.Reason.String()
+	})
+	w.ok(os.WriteFile(filepath.Join(dir, "cure"), nil, 0o644))
+	w.d.Restart()
+	w.converged()
+	w.one("web", true)
 }

@@ -157,15 +157,18 @@ func (o *origin) push(m made) {
 // ended waits until a rollout ends in a phase.
 func (o *origin) ended(name string, phase rollout.Phase) {
 	o.t.Helper()
-	var now rollout.Phase
-	testkit.Eventually(o.t, "rollout "+name+" "+string(phase), func() bool {
-		testkit.Must(o.t, o.control.View(context.Background(), func(s *plan.State) {
-			if r := s.Find(name); r != nil {
-				now = r.Phase
-			}
-		}))
-		return now == phase
-	})
+	testkit.Eventually(o.t, "rollout "+name+" "+string(phase), func() bool { return o.phase(name) == phase })
+}
+
+// phase is where a rollout stands; empty if there is none.
+func (o *origin) phase(name string) (now rollout.Phase) {
+	o.t.Helper()
+	testkit.Must(o.t, o.control.View(context.Background(), func(s *plan.State) {
+		if r := s.Find(name); r != nil {
+			now = r.Phase
+		}
+	}))
+	return now
 }
 
 // ledger reads the log of a server that was stopped.

@@ -184,7 +184,7 @@ func (s *step) absent() engine.Decision {
 		if n.live() && s.w.StartFirst {
 			return do(Promote{Old: o.ID, New: n.ID}, CodeReplacing, "")
 		}
-		return do(Swap{Old: o.ID, New: n.ID, Run: s.w.Run != spec.Stopped}, CodeReplacing, "")
+		return do(Swap{Old: o.ID, New: n.ID, Run: s.w.Run != spec.Stopped && !s.w.done(n)}, CodeReplacing, "")
 	case len(s.olds) > 0:
 		return do(Rename{ID: s.olds[0].ID}, CodeReplacing, "back to the one before")
 	case len(s.news) > 0:
@@ -219,7 +219,7 @@ func (s *step) dead() string {
 // usable reports whether a prepared container may take the place.
 func (s *step) usable(c *Container) bool {
 	cure, _ := s.w.stale(c)
-	return len(cure) == 0 && c.State != Dead && (!c.Begun && !c.startFailed() || c.live())
+	return len(cure) == 0 && c.State != Dead && (!c.Begun && !c.startFailed() || c.live() || s.w.done(c))
 }
 
 // missing waits for things that are not there; false if all are.
@@ -272,7 +272,7 @@ func (s *step) trial() engine.Decision {
 	}
 	switch {
 	case v.good:
-		return do(RemoveOld{Keep: m.ID, IDs: ids(s.olds), Run: s.w.runs()}, CodeGood, "")
+		return do(RemoveOld{Keep: m.ID, IDs: ids(s.olds), Run: s.w.runs() && !s.w.done(m)}, CodeGood, "")
 	case v.cause != "" && s.olds[0].State == Dead:
 		return do(Discard{IDs: ids(s.olds), Cause: v.cause}, v.code, v.cause)
 	case v.cause != "":
@@ -296,7 +296,7 @@ func (s *step) beside() engine.Decision {
 		return do(discard(""), CodeLeftover, "nothing is to be replaced")
 	case len(again) > 0:
 		return do(discard(""), CodeLeftover, "no longer wanted: "+diff.Summary(again))
-	case n.startFailed() || n.Begun && !n.live() || n.State == Dead:
+	case n.startFailed() || n.Begun && !n.live() && !s.w.done(n) || n.State == Dead:
 		cause := judge(&s.w, n, true).cause
 		if s.w.runs() && !n.live() && !n.ReplacesIdle && m.State == Exited && m.Starts < 2 {
 			// The way back was cut short: what ran before runs again first.
@@ -308,6 +308,9 @@ func (s *step) beside() engine.Decision {
 	}
 	if l := s.w.of(n, diff.InPlace); len(l) > 0 {
 		return do(Adjust{ID: n.ID, Fields: fields(l)}, CodeReplacing, diff.Summary(l))
+	}
+	if s.w.done(n) { // it ran beside the one in place, and is not to run again
+		return do(Swap{Old: m.ID, New: n.ID, Live: m.live()}, CodeReplacing, diff.Summary(cure))
 	}
 	if !s.w.StartFirst || !m.live() {
 		return do(Swap{Old: m.ID, New: n.ID, Run: s.w.Run != spec.Stopped, Live: m.live()}, CodeReplacing, diff.Summary(cure))

@@ -100,6 +100,8 @@ func judge(w *Want, c *Container, trial bool) verdict {
 		return verdict{good: !c.live()}
 	case w.done(c):
 		return verdict{good: true}
+	case c.State == Exited && c.End == EndOrdered && w.runs():
+		return verdict{message: "somebody stopped it, or the engine as it ended"} // which says nothing of what it is
 	case c.startFailed(), c.State == Exited, c.State == Dead:
 		return failed
 	case c.State == Created:

@@ -239,11 +239,13 @@ func (c *Container) startFailed() bool {
 }
 
 // forgotten reports that the engine can never start the container again: it ended
-// after it had the program started and before it had written that down, and finds
-// what it left in its own way.
+// after it had the program started and before it had written that down, or before it
+// had cleared away after it, and finds what it left in its own way.
 func (c *Container) forgotten() bool {
-	return !c.live() && (strings.Contains(c.Error, "id already in use") ||
-		strings.Contains(c.Error, "task ") && strings.Contains(c.Error, ": already exists"))
+	has := func(parts ...string) bool {
+		return !slices.ContainsFunc(parts, func(p string) bool { return !strings.Contains(c.Error, p) })
+	}
+	return !c.live() && (has("id already in use") || has("task ", ": already exists") || has("start shim: mkdir ", ": file exists"))
 }
 
 // cast is the containers by role; new and old ones the newest first.

@@ -1,6 +1,7 @@
 package replace_test
 
 import (
+	"reflect"
 	"testing"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
@@ -80,6 +81,46 @@ func TestWhatCanNeverStartIsMadeAnew(t *testing.T) {
 		d := replace.Decide(replace.Want{Title: "web"}, replace.Seen{Containers: []replace.Container{main}}, 1)
 		if a, ok := d.Action().(replace.Create); ok != c.anew || ok && a.Replaces != "a" {
 			t.Errorf("%s, %s: %s %v (%s)", c.state, c.words, d.Name(), d.Action(), d.Reason())
+		}
+	}
+}
+
+// TestAJobReplacesAJob: one that came to its end is good in whatever place it is, goes to its place without another
+// run, and the one before goes.
+func TestAJobReplacesAJob(t *testing.T) {
+	box := func(id string, role replace.Role, replica int) replace.Container {
+		return replace.Container{ID: id, Name: replace.Name("job", replica, role), Role: role, Replica: replica, State: replace.Exited, Begun: true, End: replace.EndOwn}
+	}
+	stale := func(c replace.Container) replace.Container {
+		c.Differences = []diff.Difference{{Field: "env/A", Class: diff.Replace, Cause: diff.Declared, Desired: "2"}}
+		return c
+	}
+	for _, startFirst := range []bool{false, true} {
+		for name, c := range map[string]struct {
+			seen []replace.Container
+			want replace.Action
+		}{
+			"in its place": {[]replace.Container{box("b", replace.Main, 2), box("a", replace.Old, 1)}, replace.RemoveOld{Keep: "b", IDs: []string{"a"}}},
+			"beside it":    {[]replace.Container{box("b", replace.New, 2), stale(box("a", replace.Main, 1))}, replace.Swap{Old: "a", New: "b"}},
+			"cut short":    {[]replace.Container{box("b", replace.New, 2), box("a", replace.Old, 1)}, replace.Swap{Old: "a", New: "b"}},
+		} {
+			d := replace.Decide(replace.Want{Title: "job", StartFirst: startFirst}, replace.Seen{Containers: c.seen}, 1)
+			if !reflect.DeepEqual(d.Action(), c.want) {
+				t.Errorf("%s, start first %v: %s %+v (%s)", name, startFirst, d.Name(), d.Action(), d.Reason())
+			}
+		}
+	}
+}
+
+// TestStoppedInItsTrial: a container that somebody stops, or the engine as it ends, is started again, and is no worse
+// than before; one that ends by itself is.
+func TestStoppedInItsTrial(t *testing.T) {
+	for end, action := range map[replace.End]string{replace.EndOrdered: "start", replace.EndOwn: "restore"} {
+		main := replace.Container{ID: "b", Name: "web", Role: replace.Main, Replica: 2, State: replace.Exited, Begun: true, End: end, ExitCode: 137}
+		old := replace.Container{ID: "a", Name: "web.1.old", Role: replace.Old, Replica: 1, State: replace.Exited, Begun: true}
+		d := replace.Decide(replace.Want{Title: "web"}, replace.Seen{Containers: []replace.Container{main, old}}, 1)
+		if d.Action() == nil || d.Action().ActionName() != action {
+			t.Errorf("%s: %s %v (%s)", end, d.Name(), d.Action(), d.Reason())
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/moby/moby/client"
 
+	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/spec"
 	"github.com/steadyfleet/steady/internal/docker/workspace"
 	"github.com/steadyfleet/steady/internal/testkit"
@@ -49,4 +50,28 @@ func BenchmarkIdleCycle(b *testing.B) {
 			b.Fatalf("%d writes", n)
 		}
 	})
+}
+
+// BenchmarkReplace is one replacement of a container by the next version, until the one before is gone, with a restart
+// policy, which a container has only while it is to run, and without.
+func BenchmarkReplace(b *testing.B) {
+	for _, policy := range []string{"always", "no"} {
+		b.Run("restart "+policy, func(b *testing.B) {
+			w := newWorld(b)
+			w.want(func(d *workspace.Desired) {
+				none := clock.Duration(0)
+				d.Spec.Workspace.StopGrace, d.Spec.Workspace.StopSignal = &none, "KILL"
+				d.Spec.Workspace.Restart.Policy, d.Spec.Workspace.Update.Monitor = policy, 1
+			})
+			w.converge("create")
+			calls, version := w.e.Calls().Writes, 0
+			for b.Loop() {
+				version++
+				w.want(func(d *workspace.Desired) { d.Spec.Workspace.Env[0].Value = fmt.Sprint("v", version) })
+				w.converge()
+			}
+			b.ReportMetric(float64(w.e.Calls().Writes-calls)/float64(version), "writes/op")
+			w.one()
+		})
+	}
 }

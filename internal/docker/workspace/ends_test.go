@@ -1,6 +1,7 @@
 package workspace_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -103,6 +104,34 @@ func TestAnEndThatIsWanted(t *testing.T) {
 			w.r.Generation++
 			if w.toItsEnd(); runs() != 3 {
 				t.Fatalf("declared once more: it ran %d times", runs())
+			}
+		})
+	}
+}
+
+// TestAJobReplacesAJob: the next release's job runs once, and the container of the one before goes, whichever starts
+// first.
+func TestAJobReplacesAJob(t *testing.T) {
+	for _, order := range []spec.Order{spec.Auto, spec.StopFirst, spec.StartFirst} {
+		t.Run("order "+string(order), func(t *testing.T) {
+			w := newWorld(t)
+			dir := t.TempDir()
+			for version := 1; version <= 2; version++ {
+				w.want(func(d *workspace.Desired) {
+					d.Spec.Workspace.Update.Order = order
+					d.Spec.Workspace.Mounts = []spec.Mount{{Type: spec.MountBind, Source: dir, Target: "/data"}}
+					d.Spec.Workspace.Command = []string{"sh", "-c", fmt.Sprint("echo ", version, " >> /data/runs")}
+				})
+				w.toItsEnd()
+				w.quiet()
+			}
+			if got := w.all(); len(got) != 1 {
+				t.Errorf("left are %v", got)
+			}
+			raw, err := os.ReadFile(filepath.Join(dir, "runs"))
+			w.ok(err)
+			if string(raw) != "1\n2\n" {
+				t.Errorf("they ran %q", raw)
 			}
 		})
 	}
