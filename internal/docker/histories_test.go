@@ -81,8 +81,12 @@ func (b bundle) compose(log string) string {
 	for _, name := range slices.Sorted(maps.Keys(b)) {
 		version, policy, _ := strings.Cut(b[name], "-")
 		text := strings.NewReplacer("POLICY", policies[policy], "ENDS", ends[policy], "LOG", log, "$", "$$").Replace(catalogue[name])
+		monitor := "100ms"
+		if name == "bad" { // a busy machine takes longer to end it
+			monitor = "5s"
+		}
 		if !strings.Contains(text, "x-steady") {
-			text += ", x-steady: {update: {monitor: 100ms}}"
+			text += ", x-steady: {update: {monitor: " + monitor + "}}"
 		}
 		fmt.Fprintf(&out, "  %s: {build: {context: ./img, dockerfile_inline: \"FROM IMAGE\\nLABEL version=%s\"}, environment: {NAME: %s, V: %q}, %s}\n", name, version, name, b[name], text)
 	}
@@ -383,7 +387,7 @@ func (h *history) nothingElse(when string) {
 	h.t.Helper()
 	for key, n := range h.up() {
 		name, version, _ := strings.Cut(key, " ")
-		if h.disabled || h.bundle[name] != version || n > 1 || name == "job" {
+		if h.disabled || h.bundle[name] != version || n > 1 || h.done[key] {
 			h.t.Fatalf("%s: %d of %s run; desired are %v, disabled: %v\n%s\n%s", when, n, key, h.bundle, h.disabled, h.a.phases(h.ctx), h.listed())
 		}
 	}
