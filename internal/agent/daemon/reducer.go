@@ -120,6 +120,9 @@ func (r *reducer) step(ctx context.Context, m message) error {
 	if t.Moved {
 		a.hosting.Changed()
 		a.remeasure.Store(true) // another system may need a reboot
+		if r.state.Machine.AtRest() {
+			wake(a.wakeHeartbeat)
+		}
 	}
 	return nil
 }

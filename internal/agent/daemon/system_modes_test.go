@@ -115,7 +115,9 @@ func TestNixKernel(t *testing.T) {
 	nix := newNixStore(t)
 	v1, v2, v3 := nix.nixos("v1", "", "kernel=k1", "initrd=i", "kernel-params=quiet"), nix.nixos("v2", "", "kernel=k2", "initrd=i", "kernel-params=quiet"),
 		nix.nixos("v3", "", "kernel=k2", "initrd=i", "kernel-params=quiet splash")
-	b := newBox(t, newServer(t), "web-1").start()
+	srv := newServer(t)
+	srv.facts = true
+	b := newBox(t, srv, "web-1").start()
 	nix.boots(v1)
 	reports := nix.packs(nix.wants(v2, nil))
 	b.roll(single("web-1", 1, "r1", reports), "g1", reports)
