@@ -77,6 +77,9 @@ func Decide(w Want, s Seen, now clock.Instant) engine.Decision {
 	case w.Verb != "" && w.Verb != Redeploy && w.Verb != Restart:
 		return engine.Fail(engine.NewReason(CodeUnknownVerb, fmt.Sprintf("a workspace has the verbs %s and %s, not %q", Redeploy, Restart, w.Verb)))
 	}
+	if d, missing := st.missing(s.Missing); missing && s.Uncompared && !w.HasConverged {
+		return d // the container of before is neither started nor taken for what is desired
+	}
 	d := st.next()
 	if w.ReportOnly && w.HasConverged && d.Action() != nil {
 		code := CodeReported

@@ -153,6 +153,8 @@ type Seen struct {
 	// Lacking is the part of it that one which is there cannot be started without.
 	Missing        []string `json:"missing,omitempty"`
 	MissingToStart []string `json:"lacking,omitempty"`
+	// Uncompared says that nothing is known of how a container is to be, for want of what is missing.
+	Uncompared bool `json:"uncompared,omitempty"`
 	// Done says that what is desired was run to its end before.
 	Done bool `json:"done,omitempty"`
 	// Written are the targets of copies of the bundle's files that containers wrote.

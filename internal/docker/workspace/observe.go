@@ -220,7 +220,7 @@ func (m *Reconciler) compare(ctx context.Context, r *engine.Resource[Desired], f
 	o.Seen.PreStop = m.stops[r.Ref]
 	m.mu.Unlock()
 	if in == nil {
-		o.StopFirst = "what it needs is not there"
+		o.Seen.Uncompared, o.StopFirst = true, "what it needs is not there"
 		return nil
 	}
 	o.StartFirst, o.StopFirst, o.HealthWait, o.Seen.Refused = in.startFirst, in.stopFirst, in.healthWait, slices.Clone(in.refused)
