@@ -504,6 +504,7 @@ export interface HostFacts {
   gpus?: GPU[] | null;
   kernel?: string;
   memory: number;
+  needsReboot?: string[] | null;
   os?: string;
 }
 
@@ -1182,6 +1183,7 @@ export interface RepairAnswer {
   message: string;
   more?: number;
   reason: string;
+  reboot?: string;
   resources: string[] | null;
 }
 
