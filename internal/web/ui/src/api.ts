@@ -514,6 +514,7 @@ export interface HostFacts {
   gpus?: GPU[] | null;
   kernel?: string;
   memory: number;
+  needsReboot?: string[] | null;
   os?: string;
 }
 
@@ -1192,6 +1193,7 @@ export interface RepairAnswer {
   message: string;
   more?: number;
   reason: string;
+  reboot?: string;
   resources: string[] | null;
 }
 
