@@ -48,9 +48,10 @@ func ReportTransition(ctx context.Context, tx *sql.Tx, at clock.Instant, rows Ro
 	if row.Phase == t.To && (t.To == engine.Retrying || row.GivenUp()) {
 		ev.NextAttempt = clock.FromTime(row.NextAttempt())
 	}
-	if ev.Version, err = versionOf(row); err != nil {
+	if ev.Version, ev.BrokenBefore, err = desiredOf(row); err != nil {
 		return err
 	}
+	ev.BrokenBefore = ev.BrokenBefore && row.ConvergedGen != row.Generation
 	if ev.State == string(spec.Removed) {
 		r, refused, err := IsRefused(ctx, tx, ev.Resource)
 		if err != nil {
@@ -80,16 +81,17 @@ func passing(t engine.Transition) bool {
 	return false
 }
 
-// versionOf is the version of the managed layer that a row is of.
-func versionOf(row engine.Row) (uint64, error) {
-	if len(row.Desired) == 0 || !slices.Contains(spec.Kinds, row.Ref.Kind) {
-		return 0, nil
+// desiredOf is the version of the managed layer that a row is of, and whether the run that set
+// it found it broken.
+func desiredOf(row engine.Row) (version uint64, brokenBefore bool, err error) {
+	if len(row.Desired) == 0 || !slices.Contains(append([]string{system.KindFile}, spec.Kinds...), row.Ref.Kind) {
+		return 0, false, nil
 	}
 	var d spec.Desired[json.RawMessage]
 	if err := json.Unmarshal(row.Desired, &d); err != nil {
-		return 0, fmt.Errorf("read what is desired of %s: %w", row.Ref, err)
+		return 0, false, fmt.Errorf("read what is desired of %s: %w", row.Ref, err)
 	}
-	return d.Version, nil
+	return d.Version, d.BrokenBefore, nil
 }
 
 // report appends a report if it is news, and says whether it was.
@@ -115,7 +117,11 @@ func facts(ev event.ResourceReported) string {
 	case engine.Pending, engine.Acting, engine.Verifying:
 		phase = engine.Acting
 	}
-	return fmt.Sprintf("%s %s %d %d %s", phase, ev.Reason, ev.Version, ev.Attempts, ev.Message)
+	out := fmt.Sprintf("%s %s %d %d %s", phase, ev.Reason, ev.Version, ev.Attempts, ev.Message)
+	if ev.BrokenBefore {
+		out += " before"
+	}
+	return out
 }
 
 // CodeRefused is the reason of an entry of the managed layer that is kept off.

@@ -15,7 +15,7 @@ type HostDegraded struct {
 	Resources []DegradedResource `json:"resources,omitempty"` // by name, at most MaxDegraded
 	More      int                `json:"more,omitempty"`
 	Probes    []DegradedProbe    `json:"probes,omitempty"`
-	// Bundle says that some of it is of the host's bundle, and not all of its
+	// Bundle says that some of it is the doing of the host's bundle, and not all of its
 	// managed layer: then the host is no evidence for a wave.
 	Bundle bool `json:"bundle"`
 }

@@ -115,6 +115,9 @@ type ResourceReported struct {
 	// for something of it, when the state came about; 0: none did. Of Removed it
 	// is that of what was removed.
 	Version uint64 `json:"version,omitempty"`
+	// BrokenBefore says that the resource did not work when the host claimed its bundle, which
+	// does not change it, and has not worked since: it says nothing of that bundle.
+	BrokenBefore bool `json:"brokenBefore,omitempty"`
 	// Differences are the fields that are not as declared, at most
 	// MaxDifferences.
 	Differences []diff.Difference `json:"differences,omitempty"`

@@ -64,6 +64,7 @@ type Resource struct {
 	NextAttempt clock.Instant     `json:"nextAttempt,omitempty"` // on the host's clock
 	Layer       string            `json:"layer"`
 	Version     uint64            `json:"version,omitempty"` // see event.ResourceReported
+	Before      bool              `json:"before,omitempty"`  // its BrokenBefore
 	Since       clock.Instant     `json:"since"`             // of the state, on the host's clock
 	Differences []diff.Difference `json:"differences,omitempty"`
 }
@@ -158,7 +159,7 @@ func (h *Host) report(at clock.Instant, ev event.ResourceReported) {
 		return
 	}
 	r := Resource{Phase: engine.Phase(cut(string(ev.Phase), 64)), State: cut(ev.State, 64), Reason: engine.Code(cut(string(ev.Reason), 64)),
-		Message: cut(ev.Message, maxMessage), Attempts: ev.Attempts, NextAttempt: ev.NextAttempt, Layer: cut(ev.Layer, 64), Version: ev.Version, Since: at}
+		Message: cut(ev.Message, maxMessage), Attempts: ev.Attempts, NextAttempt: ev.NextAttempt, Layer: cut(ev.Layer, 64), Version: ev.Version, Before: ev.BrokenBefore, Since: at}
 	if known && old.State == r.State {
 		r.Since = old.Since
 	}

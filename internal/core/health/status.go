@@ -167,7 +167,8 @@ func (h *Host) Degradation(a Assessment) event.HostDegraded {
 		if r := h.Resources[name]; i < event.MaxDegraded {
 			ev.Resources = append(ev.Resources, event.DegradedResource{Resource: name, State: r.State, Reason: r.Reason, Message: cut(r.Message, maxValue)})
 		}
-		ev.Bundle = ev.Bundle || h.Resources[name].Layer != event.LayerManaged
+		r := h.Resources[name]
+		ev.Bundle = ev.Bundle || r.Layer != event.LayerManaged && !r.Before
 	}
 	ev.More = max(0, len(a.Resources)-event.MaxDegraded)
 	for _, p := range a.Probes {
