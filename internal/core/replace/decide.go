@@ -343,6 +343,12 @@ func (s *step) alone() engine.Decision {
 	}
 	blocked := s.w.of(m, diff.Blocked)
 	cure, futile := s.w.stale(m)
+	if len(cure) > 0 && s.seen.Done && s.w.ends() { // it need not run again; what is there is another one's container
+		if m.reviving() {
+			return do(Stop{IDs: []string{m.ID}, Ordered: true}, CodeNotDeclared, "what is declared ended with exit code 0 before")
+		}
+		return engine.IsConverged(engine.NewReason(spec.CodeCompleted, "ended with exit code 0 before"))
+	}
 	if len(cure) > 0 && len(blocked) == 0 {
 		if m.Repeats >= mostRepeats && m.Age < loopSpan && slices.Equal(marks(cure), m.MadeFor) {
 			return engine.Fail(engine.NewReason(CodeFutile, "replaced again and again for the same: "+diff.Summary(cure)))

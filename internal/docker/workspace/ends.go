@@ -77,9 +77,11 @@ func signalNumber(text string) string {
 	return strconv.Itoa(int(unix.SignalNum("SIG" + strings.TrimPrefix(strings.ToUpper(text), "SIG"))))
 }
 
-// completed is what the ledger keeps of a workspace that ran to its end.
+// completed is what the ledger keeps of a workspace that ran to its end. Before is what ran to its end
+// before that, to which a host may go back.
 type completed struct {
-	Spec digest.Digest `json:"spec"`
+	Spec   digest.Digest `json:"spec"`
+	Before digest.Digest `json:"before,omitempty"`
 }
 
 // completedKey is where: not under the container's ID, since it outlives the container.
@@ -90,7 +92,7 @@ func completedOf(r *engine.Resource[Desired]) (completed, error) {
 		Spec  spec.Deployment
 		Nonce string
 	}{r.Desired.Spec, r.Desired.Nonce})
-	return completed{digest.Of(raw)}, err
+	return completed{Spec: digest.Of(raw)}, err
 }
 
 // isDone reports whether what is desired was run to its end before; of what is deleted, whether anything was.
@@ -100,7 +102,7 @@ func (m *Reconciler) isDone(ctx context.Context, r *engine.Resource[Desired]) (b
 		return was != completed{}, err
 	}
 	is, err := completedOf(r)
-	return was == is, err
+	return was.Spec == is.Spec || was.Before == is.Spec, err
 }
 
 // lastCompleted is what the ledger keeps of a workspace, read once.
@@ -137,6 +139,13 @@ func (h *handler) Note(a replace.Note) error {
 	is, err := completedOf(&h.r)
 	if err != nil {
 		return err
+	}
+	was, err := h.m.lastCompleted(h.ctx, h.r.Ref.ID)
+	if err != nil {
+		return err
+	}
+	if is.Before = was.Spec; was.Spec == is.Spec {
+		is.Before = was.Before
 	}
 	raw, err := json.Marshal(is)
 	if err != nil {

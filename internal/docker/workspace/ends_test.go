@@ -110,7 +110,7 @@ func TestAnEndThatIsWanted(t *testing.T) {
 }
 
 // TestAJobReplacesAJob: the next release's job runs once, and the container of the one before goes, whichever starts
-// first.
+// first. A host that goes back runs the job of before no second time, also where the agent was started meanwhile.
 func TestAJobReplacesAJob(t *testing.T) {
 	for _, order := range []spec.Order{spec.Auto, spec.StopFirst, spec.StartFirst} {
 		t.Run("order "+string(order), func(t *testing.T) {
@@ -125,6 +125,12 @@ func TestAJobReplacesAJob(t *testing.T) {
 				w.toItsEnd()
 				w.quiet()
 			}
+			w.want(func(d *workspace.Desired) {
+				d.Spec.Workspace.Command = []string{"sh", "-c", "echo 1 >> /data/runs"}
+			})
+			w.anew()
+			w.converge()
+			w.quiet()
 			if got := w.all(); len(got) != 1 {
 				t.Errorf("left are %v", got)
 			}
