@@ -191,7 +191,7 @@ func newHistory(t *testing.T) *history {
 // by anybody but those who did so by hand, and does not run for longer than the bound; and a job that is done ran
 // once. A failing history is named by its seed.
 func TestHistories(t *testing.T) {
-	for seed := range count(t, historiesEnv, 12) {
+	for seed := range count(t, historiesEnv, 4) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			h := newHistory(t)

@@ -14,7 +14,7 @@ import (
 // files and steps, comes back on its state, and takes the next release.
 func TestAgentsOf32Bits(t *testing.T) {
 	t.Parallel()
-	testkit.Long(t, "builds the agent for another architecture")
+	testkit.Only(t, testkit.Nightly(), "builds the agent for another architecture: STEADY_NIGHTLY=1")
 	testkit.Needs(t, testkit.Qemu)
 	dir := t.TempDir()
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(dir, "arm"), "./cmd/steady-agent")

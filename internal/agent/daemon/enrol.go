@@ -31,11 +31,14 @@ type EnrolConfig struct {
 	// RenamedFrom is the host that the folder is of, when the token is for another name of
 	// the same machine.
 	RenamedFrom string
-	Clock       state.Clock
-	Log         *slog.Logger
-	Light       bool
-	Driver      string // see Config
-	Dial        uplink.Dialer
+	// Unmake removes a new folder again where the enrolment was refused, with the keys: an
+	// answer that only passes for a refusal then costs the token.
+	Unmake bool
+	Clock  state.Clock
+	Log    *slog.Logger
+	Light  bool
+	Driver string // see Config
+	Dial   uplink.Dialer
 }
 
 // Enrolled is the identity that a host got.
@@ -52,8 +55,7 @@ var ErrEnrolled = errors.New("this state folder has an identity already; use ano
 // tries again until the server answers or ctx ends. It may be repeated with the
 // same token and folder until it succeeds: the keys are made once. The folder of a
 // parked host, or of one that gets another name, enrols again: what trust remembers, its keys, blobs and mounted files and
-// what it knows of its own files stay; what it was to run is forgotten. A new folder is gone again where the
-// enrolment was refused.
+// what it knows of its own files stay; what it was to run is forgotten.
 func Enrol(ctx context.Context, cfg EnrolConfig) (out Enrolled, err error) {
 	if cfg.Clock == nil {
 		cfg.Clock = state.SystemClock()
@@ -78,7 +80,7 @@ func Enrol(ctx context.Context, cfg EnrolConfig) (out Enrolled, err error) {
 	}
 	defer func() {
 		err = errors.Join(err, store.Close())
-		if errors.Is(err, uplink.ErrRefused) {
+		if cfg.Unmake && errors.Is(err, uplink.ErrRefused) {
 			err = errors.Join(err, unmake())
 		}
 	}()

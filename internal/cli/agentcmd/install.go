@@ -331,7 +331,7 @@ func (i *installer) enrol(ctx context.Context, token string) error {
 	i.undo = append(i.undo, made)
 	ctx, cancel := context.WithTimeoutCause(ctx, enrolWithin, fmt.Errorf("no server answered within %s", prose.Span(clock.FromStd(enrolWithin))))
 	defer cancel()
-	enrolled, err := daemon.Enrol(ctx, daemon.EnrolConfig{StateDir: i.State(), Token: token})
+	enrolled, err := daemon.Enrol(ctx, daemon.EnrolConfig{StateDir: i.State(), Token: token, Unmake: true})
 	switch {
 	case errors.Is(err, state.ErrLocked):
 		i.did("identity", i.State(), "kept; the agent that runs has it")
