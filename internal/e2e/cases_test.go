@@ -141,7 +141,11 @@ func TestJobsRunOnce(t *testing.T) {
 	t.Parallel()
 	testkit.Needs(t, dockertest.Here)
 	d := dockertest.Engine(t)
-	for _, policy := range []string{`restart: "no"`, "", "restart: on-failure", "deploy: {restart_policy: {condition: none}}"} {
+	policies := []string{`restart: "no"`, "", "restart: on-failure", "deploy: {restart_policy: {condition: none}}"}
+	if !testkit.Nightly() {
+		policies = policies[:1]
+	}
+	for _, policy := range policies {
 		t.Run(policy, func(t *testing.T) {
 			t.Parallel()
 			c := newHostCase(t, "01-one-shot-no-restart", d)
@@ -177,6 +181,7 @@ func TestAFileInStorage(t *testing.T) {
 // it was mended.
 func TestABundlesFileMountedAlone(t *testing.T) {
 	t.Parallel()
+	testkit.Only(t, testkit.Nightly(), "on a real engine, whose own tests have the rule: STEADY_NIGHTLY=1")
 	testkit.Needs(t, dockertest.Here)
 	c := newHostCase(t, "05-bundle-file-bind", dockertest.Engine(t))
 	etc := t.TempDir() // /etc/app is the machine's
@@ -269,6 +274,7 @@ func TestStopsAsLongAsDeclared(t *testing.T) {
 // on a disabled host.
 func TestALeftOverStaysStopped(t *testing.T) {
 	t.Parallel()
+	testkit.Only(t, testkit.Nightly(), "on a real engine, whose own tests have the rule: STEADY_NIGHTLY=1")
 	testkit.Needs(t, dockertest.Here)
 	c := newHostCase(t, "12-stopped-always-returns", dockertest.Private(t))
 	version := func(n int) declare {
@@ -332,6 +338,7 @@ func TestASecretsNewline(t *testing.T) {
 // TestLabelsOfCompose: schedulers, proxies and log shippers find their siblings.
 func TestLabelsOfCompose(t *testing.T) {
 	t.Parallel()
+	testkit.Only(t, testkit.Nightly(), "on a real engine, whose own tests have the rule: STEADY_NIGHTLY=1")
 	testkit.Needs(t, dockertest.Here)
 	c := newHostCase(t, "14-compose-labels", dockertest.Private(t))
 	c.release(c.files(func(f declare) { // the engine's socket lies elsewhere here
