@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 
@@ -72,6 +74,12 @@ func (a *Agent) stagedIn(ctx context.Context, rows []engine.Row) (map[engine.Ref
 		}
 	}
 	return out, nil
+}
+
+// hadSystem reports whether a Nix system was ever prepared on this host.
+func (a *Agent) hadSystem() bool {
+	_, err := os.Stat(filepath.Join(a.cfg.StateDir, "systems"))
+	return err == nil
 }
 
 // needsReboot names what the machine runs otherwise than the system of its bundle has it, and what

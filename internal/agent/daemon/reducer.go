@@ -119,8 +119,8 @@ func (r *reducer) step(ctx context.Context, m message) error {
 	}
 	if t.Moved {
 		a.hosting.Changed()
-		a.remeasure.Store(true) // another system may need a reboot
-		if r.state.Machine.AtRest() {
+		if r.state.Machine.AtRest() && a.hadSystem() { // another one may need a reboot
+			a.remeasure.Store(true)
 			wake(a.wakeHeartbeat)
 		}
 	}

@@ -150,7 +150,7 @@ var messages = []message{
 		return fmt.Sprintf("checkpoint of the log up to record %d: when it is old enough, those records are removed", v.Through)
 	}),
 	row(func(v event.ServerResumed) string {
-		return "the server serves again (" + v.Reason + "): hosts that act have time to report, and none is blamed for its silence"
+		return prose.Format("the server serves again[ (%s)]: hosts that act have time to report, and none is blamed for its silence", v.Reason)
 	}),
 	row(func(v event.SafeModeEnded) string {
 		missing := ""
