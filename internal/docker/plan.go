@@ -158,6 +158,15 @@ func (h *Host) previewWorkspace(ctx context.Context, name string, raw json.RawMe
 	if s.Snapshots, err = specs[spec.Snapshot](ctx, h, spec.KindSnapshot); err != nil {
 		return Preview{}, err
 	}
+	others, err := specs[spec.Deployment](ctx, h, spec.KindWorkspace)
+	if err != nil {
+		return Preview{}, err
+	}
+	for i := range others { // which it may be linked to
+		if o := &others[i].Workspace; o.Name != w.Name {
+			s.Workspaces = append(s.Workspaces, *o)
+		}
+	}
 	uses := s.Uses(&w, h.Title)
 	if uses.Image == "" {
 		return Preview{Does: DoesBlocked, Why: fmt.Sprintf("image %s is not declared on this host: set it first", w.Image)}, nil
