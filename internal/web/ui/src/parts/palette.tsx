@@ -109,6 +109,7 @@ export function Palette() {
     early.current = false;
     if (!c) return;
     opened.value = false;
+    dialog.current?.close(); // at once: keys that are pressed from now on are of the page
     typeof c.to === "string" ? go(c.to) : c.to();
   };
   const key = (e: KeyboardEvent) => {
