@@ -426,3 +426,37 @@ func TestRegisterRefuses(t *testing.T) {
 		t.Error("accepted a kind twice")
 	}
 }
+
+// TestWithinGivesAnActMoreTime: an act that says how long it takes is not cut at the policy's
+// timeout, one that says less has the policy's.
+func TestWithinGivesAnActMoreTime(t *testing.T) {
+	for _, c := range []struct{ within, takes, lasts time.Duration }{
+		{0, time.Minute, 20 * time.Second},
+		{time.Second, time.Minute, 20 * time.Second},
+		{50 * time.Second, 40 * time.Second, 40 * time.Second},
+		{30 * time.Second, time.Minute, 30 * time.Second},
+	} {
+		var took time.Duration
+		m := odd{
+			decide: func(v engine.View[leaf, int]) engine.Decision {
+				if v.Resource.Status.Attempts > 0 {
+					return engine.Fail(engine.NewReason("once", ""))
+				}
+				return engine.Do(write{}, engine.NewReason("due", "")).Within(c.within)
+			},
+			act: func(ctx context.Context) error {
+				began := time.Now()
+				defer func() { took = time.Since(began) }()
+				select {
+				case <-ctx.Done():
+				case <-time.After(c.takes):
+				}
+				return ctx.Err()
+			},
+		}
+		runOdd(t, m, engine.Policy{ActTimeout: 20 * time.Second}, func(*testing.T, *reconcile.Controller, *sqlite.Store) {})
+		if took != c.lasts {
+			t.Errorf("within %s an act of %s ended after %s, want %s", c.within, c.takes, took, c.lasts)
+		}
+	}
+}

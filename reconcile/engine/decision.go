@@ -27,6 +27,7 @@ type Decision struct {
 	verdicts []Verdict
 	report   string // encoded
 	handled  int64
+	within   time.Duration
 	err      error // of the report
 }
 
@@ -50,6 +51,10 @@ func Fail(r Reason) Decision { return Decision{name: "fail", reason: r} }
 
 // RequeueAt asks for a turn at t at the latest, also of what is converged; a zero t asks for none.
 func (d Decision) RequeueAt(t time.Time) Decision { d.until = t; return d }
+
+// Within gives the act d of time where that is more than ActTimeout of the policy: for one that
+// waits for something which has a time of its own.
+func (d Decision) Within(t time.Duration) Decision { d.within = t; return d }
 
 // With adds intents for children, in order.
 func (d Decision) With(children ...Intent) Decision {
@@ -123,7 +128,8 @@ func (d Decision) MarshalJSON() ([]byte, error) {
 		Verdicts []Verdict       `json:"verdicts,omitempty"`
 		Report   json.RawMessage `json:"report,omitempty"`
 		Handled  int64           `json:"handled,omitempty"`
-	}{d.Name(), "", d.action, d.until, d.reason, d.children, d.verdicts, d.Report(), d.handled}
+		Within   time.Duration   `json:"within,omitempty"`
+	}{d.Name(), "", d.action, d.until, d.reason, d.children, d.verdicts, d.Report(), d.handled, d.within}
 	if d.action != nil {
 		out.Action = d.action.ActionName()
 	}

@@ -346,7 +346,7 @@ func (t *turn) begin(a Action, raw json.RawMessage) {
 	}
 	row.Attempts, row.state.Steps = attempts+1, steps
 	row.state.Action, row.state.ActionOK = action, false
-	row.state.DueBy = in.now().add(in.Policy.ActTimeout)
+	row.state.DueBy = in.now().add(max(in.Policy.ActTimeout, t.d.within))
 	row.state.DueBy = earliest(row.state.DueBy, in.convergeBy())
 	if !row.Delete {
 		row.state.DueBy = earliest(row.state.DueBy, row.state.NotAfter)

@@ -121,9 +121,11 @@ type Container struct {
 	Restarts int            `json:"restarts,omitempty"` // by the engine, since it was started
 	Revives  bool           `json:"revives,omitempty"`  // a start of the engine may start it: it has a restart policy
 	Ran      clock.Duration `json:"-"`                  // running for so long
-	Rested   clock.Duration `json:"-"`                  // ended so long ago
-	Starts   int            `json:"starts,omitempty"`   // that soon ended, in a row
-	Age      clock.Duration `json:"-"`                  // since it was made
+	// StopGrace is how long the engine waits between the signal to stop and the one to kill.
+	StopGrace clock.Duration `json:"-"`
+	Rested    clock.Duration `json:"-"`                // ended so long ago
+	Starts    int            `json:"starts,omitempty"` // that soon ended, in a row
+	Age       clock.Duration `json:"-"`                // since it was made
 
 	// HookPending says that the commands which follow a start have not ended well
 	// since this one; HookError is how they failed, HookRested ago.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/moby/moby/api/types/blkiodev"
 	"github.com/moby/moby/api/types/container"
@@ -154,6 +155,15 @@ func restartPolicy(w *spec.Workspace) container.RestartPolicy {
 // SameRestart reports whether two policies mean the same.
 func SameRestart(a, b container.RestartPolicy) bool {
 	return restart(a.Name, a.MaximumRetryCount) == restart(b.Name, b.MaximumRetryCount)
+}
+
+// StopGrace is the time between the signal that asks a container to stop and the one that kills
+// it: 10 s where the container has none of its own, as the engine has it.
+func StopGrace(c *container.Config) time.Duration {
+	if c == nil || c.StopTimeout == nil || *c.StopTimeout < 0 {
+		return 10 * time.Second
+	}
+	return time.Duration(*c.StopTimeout) * time.Second
 }
 
 // Revives reports whether the engine may start a container by itself.

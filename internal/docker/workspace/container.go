@@ -55,7 +55,7 @@ func (m *Reconciler) container(ctx context.Context, c *container.InspectResponse
 	run := convert.Run(c)
 	out := replace.Container{ID: c.ID, Name: strings.TrimPrefix(c.Name, "/"), Role: role, Replaces: l[convert.LabelReplaces], Image: c.Image,
 		State: stateOf(run.State), Begun: !run.StartedAt.IsZero(), Error: run.Error, Health: replace.Health(run.Health),
-		Restarts: run.Restarts, Revives: convert.Revives(c), Fulfilled: l[labelAsked], Age: since(m.o.Now(), created(c))}
+		Restarts: run.Restarts, Revives: convert.Revives(c), StopGrace: clock.FromStd(convert.StopGrace(c.Config)), Fulfilled: l[labelAsked], Age: since(m.o.Now(), created(c))}
 	out.ReplacesIdle = l[labelIdle] != ""
 	out.Replica, _ = strconv.Atoi(l[convert.LabelReplica]) // role has read it
 	out.Repeats, _ = strconv.Atoi(l[labelRepeats])         // none is 0

@@ -114,11 +114,7 @@ func (h *handler) stop(c *current) error {
 		}
 	}
 	h.preStop(c)
-	grace := 10 * time.Second
-	if c.Config != nil && c.Config.StopTimeout != nil && *c.Config.StopTimeout >= 0 {
-		grace = time.Duration(*c.Config.StopTimeout) * time.Second
-	}
-	if err := gone(h.m.o.Engine.ContainerStop(h.ctx, c.ID, grace, "")); err != nil {
+	if err := gone(h.m.o.Engine.ContainerStop(h.ctx, c.ID, convert.StopGrace(c.Config), "")); err != nil {
 		return err
 	}
 	// An end that was asked for is none of a crash loop.

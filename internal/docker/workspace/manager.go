@@ -209,6 +209,12 @@ func (m *Reconciler) Want(r *engine.Resource[Desired], o *Observed) replace.Want
 // Decide decides on the next step.
 func (m *Reconciler) Decide(v engine.View[Desired, Observed]) engine.Decision {
 	d := m.decide(&v.Resource, &v.Observed, clock.FromTime(v.Now))
+	// The engine waits for as long as a container has to stop, and the rest of the act comes after.
+	longest := clock.Duration(0)
+	for _, c := range v.Observed.Seen.Containers {
+		longest = max(longest, c.StopGrace)
+	}
+	d = d.Within(Policy().ActTimeout + longest.Std())
 	if v.Observed.Queued && starts(d.Action()) {
 		return engine.WaitUntil(v.Now.Add(slotPause), engine.NewReason(CodeNoSlot, noSlot))
 	}
