@@ -35,10 +35,53 @@ func readExecStart(lines []string) ([]string, error) {
 
 var errExpanded = errors.New("a variable or specifier is expanded there, of which the value is not known")
 
+// quoted collects the words of a line, of which parts may be in quotation marks.
+type quoted struct {
+	words  []string
+	word   strings.Builder
+	within bool // a word, which may be empty
+	quote  byte // the open mark, or zero
+}
+
+func (q *quoted) put(s string) { q.word.WriteString(s); q.within = true }
+
+// mark takes a quotation mark that opens or closes, and reports whether c is one.
+func (q *quoted) mark(c byte) bool {
+	switch {
+	case q.quote != 0 && c == q.quote:
+		q.quote = 0
+	case q.quote == 0 && (c == '"' || c == '\''):
+		q.quote, q.within = c, true
+	default:
+		return false
+	}
+	return true
+}
+
+// blank ends a word at a blank outside of marks, and reports whether c is one.
+func (q *quoted) blank(c byte) bool {
+	if q.quote != 0 || c != ' ' && c != '\t' {
+		return false
+	}
+	if q.within {
+		q.words = append(q.words, q.word.String())
+	}
+	q.word.Reset()
+	q.within = false
+	return true
+}
+
+func (q *quoted) end() ([]string, error) {
+	if q.quote != 0 {
+		return nil, fmt.Errorf("a quotation mark %c is not closed", q.quote)
+	}
+	q.blank(' ')
+	return q.words, nil
+}
+
 // execWords reads the line as systemd.service(5) has it. What systemd would expand is an error.
-func execWords(line string) (words []string, err error) {
-	var word strings.Builder
-	quote, within := byte(0), false
+func execWords(line string) ([]string, error) {
+	var q quoted
 	line = strings.TrimLeft(line, "@-:+!|")
 	for i := 0; i < len(line); i++ {
 		switch c := line[i]; {
@@ -47,37 +90,20 @@ func execWords(line string) (words []string, err error) {
 			if err != nil {
 				return nil, err
 			}
-			word.WriteString(decoded)
-			i, within = i+n-1, true
-		case c == quote && quote != 0:
-			quote = 0
-		case quote == 0 && (c == '"' || c == '\''):
-			quote, within = c, true
+			q.put(decoded)
+			i += n - 1
 		case c == '$' || c == '%':
 			if i+1 == len(line) || line[i+1] != c {
 				return nil, errExpanded
 			}
 			i++
-			word.WriteByte(c)
-			within = true
-		case quote == 0 && (c == ' ' || c == '\t'):
-			if within {
-				words = append(words, word.String())
-			}
-			word.Reset()
-			within = false
+			q.put(string(c))
+		case q.mark(c) || q.blank(c):
 		default:
-			word.WriteByte(c)
-			within = true
+			q.put(line[i : i+1])
 		}
 	}
-	if quote != 0 {
-		return nil, fmt.Errorf("a quotation mark %c is not closed", quote)
-	}
-	if within {
-		words = append(words, word.String())
-	}
-	return words, nil
+	return q.end()
 }
 
 // unescape reads the escape sequence that s begins with, as systemd has them, and reports its length.
@@ -142,46 +168,28 @@ func shellLine(command []string) string {
 }
 
 // shellWords reads what shellLine wrote, and what people write like it. What a shell would expand is an error.
-func shellWords(line string) (words []string, err error) {
-	var word strings.Builder
-	quote, within := byte(0), false
+func shellWords(line string) ([]string, error) {
+	var q quoted
 	for i := 0; i < len(line); i++ {
 		switch c := line[i]; {
-		case c == quote && quote != 0:
-			quote = 0
-		case quote == '\'':
-			word.WriteByte(c)
+		case q.quote == '\'' && c != '\'':
+			q.put(line[i : i+1])
 		case c == '\\':
 			if i++; i == len(line) {
 				return nil, errors.New("the line ends in a backslash")
 			}
-			if quote == '"' && !strings.ContainsRune("$`\"\\", rune(line[i])) {
-				word.WriteByte('\\')
+			if q.quote == '"' && !strings.ContainsRune("$`\"\\", rune(line[i])) {
+				q.put("\\")
 			}
-			word.WriteByte(line[i])
-			within = true
+			q.put(line[i : i+1])
 		case c == '$' || c == '`':
 			return nil, errExpanded
-		case quote == 0 && (c == '"' || c == '\''):
-			quote, within = c, true
-		case quote == 0 && strings.IndexByte(";&|<>()*?[#~", c) >= 0:
+		case q.quote == 0 && strings.IndexByte(";&|<>()*?[#~", c) >= 0:
 			return nil, fmt.Errorf("a shell takes %c for more than itself: quote it", c)
-		case quote == 0 && (c == ' ' || c == '\t'):
-			if within {
-				words = append(words, word.String())
-			}
-			word.Reset()
-			within = false
+		case q.mark(c) || q.blank(c):
 		default:
-			word.WriteByte(c)
-			within = true
+			q.put(line[i : i+1])
 		}
 	}
-	if quote != 0 {
-		return nil, fmt.Errorf("a quotation mark %c is not closed", quote)
-	}
-	if within {
-		words = append(words, word.String())
-	}
-	return words, nil
+	return q.end()
 }
