@@ -10,6 +10,7 @@ import (
 // TestExampleOfALab runs the example as a new user does, on an engine of its own, and reads what it shows.
 func TestExampleOfALab(t *testing.T) {
 	t.Parallel()
+	testkit.Only(t, testkit.Nightly(), "the whole example takes minutes: STEADY_NIGHTLY=1")
 	testkit.Needs(t, dockertest.Here, testkit.Docker, testkit.Curl)
 	engine := dockertest.Engine(t)
 	said := runExample(t, []string{"DOCKER_HOST=unix://" + engine.Socket()}, "lab/run")

@@ -64,6 +64,7 @@ func (l *lease) running(t *testing.T) (c container.InspectResponse) {
 // Its route leads to it until then. A volume goes with its data, also when its part is stopped; one that is kept comes back with the part, and goes later.
 func TestSessionSecretsAndVolumesOnARealEngine(t *testing.T) {
 	t.Parallel()
+	testkit.Only(t, testkit.Nightly(), "takes minutes on a real engine: STEADY_NIGHTLY=1")
 	l := newLease(t, sessionFleet)
 	now := time.Now().UTC()
 	made := testkit.Value(l.operator.CreateSession(t.Context(), "lab", operator.NewSession{
@@ -239,6 +240,7 @@ func (l *lease) staysOut(t *testing.T, value string) {
 // its secret and its volumes with it, and later what was kept.
 func TestWhatASessionIsGivenEndsOnACutOffHost(t *testing.T) {
 	t.Parallel()
+	testkit.Only(t, testkit.Nightly(), "takes minutes on a real engine: STEADY_NIGHTLY=1")
 	l := newLease(t, sessionFleet)
 	cut := l.cuts()
 	now := time.Now().UTC()
