@@ -14,6 +14,7 @@ import (
 	"time"
 
 	api "github.com/moby/moby/api/types/container"
+	apimount "github.com/moby/moby/api/types/mount"
 	"github.com/moby/moby/client"
 	"github.com/rogpeppe/go-internal/txtar"
 
@@ -42,35 +43,54 @@ func TestStrangers(t *testing.T) {
 	}
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
-			b := &bench{host: &host{TB: t}, ctx: t.Context(), d: dockertest.Private(t)}
-			b.api = b.d.Client()
-			b.d.Busybox(t)
-			defer func() {
-				if why, is := recover().(failure); is {
-					t.Error(string(why))
-				}
-			}()
-			built, err := b.api.ImageBuild(b.ctx, dockertest.BuildContext(t, map[string]string{"Dockerfile": strangerImage}), client.ImageBuildOptions{Tags: []string{"app"}, Remove: true, ForceRemove: true})
-			b.ok(err)
-			drain(t, built.Body)
-			s := &stranger{bench: b, ar: testkit.Value(txtar.ParseFile(file))(t)}
-			theirs, theirFields := s.compose(binary)
-			ours, ourFields, said := s.steady()
-			for round, want := range theirs {
-				for _, at := range slices.Sorted(maps.Keys(want)) {
-					if got := ours[round][at]; got != want[at] {
-						t.Errorf("%s: %s\n  compose: %s\n  steady:  %s", rounds[round], at, want[at], got)
-					}
-				}
-				for at := range ours[round] {
-					if _, there := want[at]; !there && round < 2 {
-						t.Errorf("%s: compose has no %s", rounds[round], at)
-					}
-				}
-			}
-			s.expect(file, differing(theirFields, ourFields)+said)
+			s := &stranger{bench: newStrangersEngine(t).bench(t), ar: testkit.Value(txtar.ParseFile(file))(t)}
+			defer s.end()
+			s.expect(file, s.equal(binary))
 		})
 	}
+}
+
+// strangersEngine is an engine of its own with the image that all applications have.
+type strangersEngine struct{ d *dockertest.Daemon }
+
+func newStrangersEngine(t *testing.T) strangersEngine {
+	e := strangersEngine{dockertest.Private(t)}
+	e.d.Busybox(t)
+	built, err := e.d.Client().ImageBuild(t.Context(), dockertest.BuildContext(t, map[string]string{"Dockerfile": strangerImage}), client.ImageBuildOptions{Tags: []string{"app"}, Remove: true, ForceRemove: true})
+	testkit.Must(t, err)
+	drain(t, built.Body)
+	return e
+}
+
+func (e strangersEngine) bench(t *testing.T) *bench {
+	return &bench{host: &host{TB: t}, ctx: t.Context(), d: e.d, api: e.d.Client()}
+}
+
+// end reports the failure that ended a test, and leaves the engine empty.
+func (s *stranger) end() {
+	if why, is := recover().(failure); is {
+		s.TB.Error(string(why))
+	}
+	s.clean()
+}
+
+// equal runs the application with both, reports what services see otherwise, and returns which fields differ.
+func (s *stranger) equal(binary string) string {
+	theirs, theirFields := s.compose(binary)
+	ours, ourFields, said := s.steady()
+	for round, want := range theirs {
+		for _, at := range slices.Sorted(maps.Keys(want)) {
+			if got := ours[round][at]; got != want[at] {
+				s.TB.Errorf("%s: %s\n  compose: %s\n  steady:  %s", rounds[round], at, want[at], got)
+			}
+		}
+		for at := range ours[round] {
+			if _, there := want[at]; !there && round < 2 {
+				s.TB.Errorf("%s: compose has no %s", rounds[round], at)
+			}
+		}
+	}
+	return differing(theirFields, ourFields) + said
 }
 
 var rounds = []string{"made", "after a second release", "after a start of the engine"}
@@ -206,7 +226,7 @@ func (s *stranger) mounts(service string) map[string]string {
 		s.ok(err)
 		for _, m := range full.Container.Mounts {
 			target := path.Clean(m.Destination)
-			if target == "/etc/localtime" {
+			if target == "/etc/localtime" || m.Type == apimount.TypeTmpfs { // an engine does not list those of docker compose
 				continue
 			}
 			places = append(places, place{c.ID, c.Labels[service] + " " + target, target, map[bool]string{true: "rw", false: "ro"}[m.RW]})
@@ -257,6 +277,6 @@ func (s *stranger) expect(file, got string) {
 	raw, err := os.ReadFile(at)
 	s.ok(err)
 	if string(raw) != got {
-		s.Errorf("%s is not what differs; run with -rewrite\n%s", at, got)
+		s.TB.Errorf("%s is not what differs; run with -rewrite\n%s", at, got)
 	}
 }
