@@ -10,8 +10,8 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -94,7 +94,7 @@ type content struct {
 	path    string // without links
 	raw     []byte
 	doc     any
-	objects map[string]map[string]any
+	objects map[string]any // each a map[string]any, or an *unread
 }
 
 // Snapshot implements nodesdk.Driver. A file that is missing, being written, or does not
@@ -112,11 +112,7 @@ func (d *Driver) Snapshot(ctx context.Context) (nodesdk.State, error) {
 	}
 	s := nodesdk.State{Complete: true}
 	for _, id := range slices.Sorted(maps.Keys(c.objects)) {
-		raw, err := json.Marshal(c.objects[id])
-		if err != nil {
-			return nodesdk.State{}, fmt.Errorf("object %s: %w", id, err)
-		}
-		s.Items = append(s.Items, nodesdk.Item{Kind: d.o.Kind, ID: id, Config: raw})
+		s.Items = append(s.Items, nodesdk.Item{Kind: d.o.Kind, ID: id, Config: config(c.objects[id])})
 	}
 	return s, nil
 }
@@ -131,7 +127,7 @@ func (d *Driver) Normalize(it nodesdk.Item) nodesdk.Item {
 	if err != nil || !is {
 		return it
 	}
-	if s, is := m[d.o.Identity].(string); !is || s != it.ID {
+	if name, is := nameOf(m[d.o.Identity]); !is || name != it.ID {
 		return it
 	}
 	delete(m, d.o.Identity)
@@ -152,11 +148,8 @@ func (d *Driver) Apply(ctx context.Context, op nodesdk.Op) error {
 		if err != nil || !is {
 			return &nodesdk.InvalidError{Problems: []nodesdk.Problem{{Message: "the config is no object"}}}
 		}
-		if name, there := m[d.o.Identity]; d.o.Identity != "" && there && name != op.ID {
+		if name, _ := nameOf(m[d.o.Identity]); d.o.Identity != "" && m[d.o.Identity] != nil && name != op.ID {
 			return &nodesdk.InvalidError{Problems: []nodesdk.Problem{{Field: d.o.Identity, Message: "it is not the object's name"}}}
-		}
-		if d.o.Identity != "" {
-			m[d.o.Identity] = op.ID
 		}
 		to = m
 	}
@@ -181,17 +174,13 @@ func (d *Driver) try(ctx context.Context, op nodesdk.Op, to map[string]any) erro
 	case !there && op.Delete:
 		return nil
 	case there:
-		raw, err := json.Marshal(now)
-		if err != nil {
-			return fmt.Errorf("object %s: %w", op.ID, err)
-		}
-		if same, err := d.same(op, raw); err != nil || !same {
+		if same, err := d.same(op, config(now)); err != nil || !same {
 			return errors.Join(err, nodesdk.ErrConflict)
 		}
 	}
 	next, err := d.edited(c, op.ID, to)
 	if err != nil {
-		return err
+		return refusal(err)
 	}
 	if bytes.Equal(next, c.raw) {
 		return nil
@@ -210,8 +199,19 @@ func (d *Driver) same(op nodesdk.Op, raw json.RawMessage) (bool, error) {
 }
 
 // edited is the file with one object changed. What the edit made is parsed again: the
-// object has to be what was asked, and all else as it was.
+// object has to be what was asked, and all else as it was, by value and kind.
 func (d *Driver) edited(c *content, id string, to map[string]any) ([]byte, error) {
+	if u, is := c.objects[id].(*unread); is {
+		return nil, fmt.Errorf("the object cannot be read, so it is not edited: %w", u)
+	}
+	if to != nil && d.o.Identity != "" {
+		to[d.o.Identity] = d.named(c, id)
+	}
+	if to != nil {
+		if err := lost(nil, c.objects[id], to); err != nil {
+			return nil, err
+		}
+	}
 	next, err := d.format.edit(c.raw, d.at, d.o.Identity, id, to)
 	if err != nil {
 		return nil, fmt.Errorf("the object cannot be edited by itself in %s: %w", c.path, err)
@@ -230,10 +230,48 @@ func (d *Driver) edited(c *content, id string, to map[string]any) ([]byte, error
 	} else {
 		want[id] = to
 	}
-	if !sameJSON(objects, want) || !sameJSON(without(doc, d.at), without(c.doc, d.at)) {
+	if !same(objects, want) || !same(without(doc, d.at), without(c.doc, d.at)) {
 		return nil, fmt.Errorf("the object cannot be edited by itself in %s: other parts of the file depend on it, or the format has no such value", c.path)
 	}
 	return next, nil
+}
+
+// named is the member that names an object in a list: as it is there, and of the kind that all
+// others have for a new one.
+func (d *Driver) named(c *content, id string) any {
+	if m, is := c.objects[id].(map[string]any); is {
+		return m[d.o.Identity]
+	}
+	numbers := len(c.objects) > 0
+	for _, o := range c.objects { // order-free: all of them
+		m, _ := o.(map[string]any)
+		_, is := m[d.o.Identity].(json.Number)
+		numbers = numbers && is
+	}
+	if _, err := strconv.ParseInt(id, 10, 64); numbers && err == nil && json.Valid([]byte(id)) {
+		return json.Number(id)
+	}
+	return id
+}
+
+// nameOf is the name that a text or a number gives an object.
+func nameOf(v any) (string, bool) {
+	switch v := v.(type) {
+	case string:
+		return v, true
+	case json.Number:
+		return string(v), true
+	}
+	return "", false
+}
+
+// refusal is an edit that was refused before anything was changed.
+func refusal(err error) error {
+	p := nodesdk.Problem{Message: err.Error()}
+	if l := (*lostError)(nil); errors.As(err, &l) {
+		p.Field = nodeconfig.Field(l.path)
+	}
+	return &nodesdk.InvalidError{Code: "invalid", Problems: []nodesdk.Problem{p}}
 }
 
 // replace puts a file in the place of the one that was read, if it still is that one.
@@ -338,24 +376,33 @@ func (d *Driver) parsed(path string, raw []byte) (*content, error) {
 	return c, nil
 }
 
-// objects lists those of a document.
-func (d *Driver) objects(doc any) (map[string]map[string]any, error) {
+// objects lists those of a document. One that cannot be read is an *unread, and the others are
+// read: it is reported as an object whose only member is the reason, and refused for edits.
+func (d *Driver) objects(doc any) (map[string]any, error) {
 	for i, step := range d.at {
-		m, is := doc.(map[string]any)
+		m, is := realMap(doc)
+		if u := (*unread)(nil); !is && errors.As(asError(doc), &u) {
+			return nil, u
+		}
 		if !is || m[step] == nil {
 			return nil, fmt.Errorf("nothing stands at %s", strings.Join(d.at[:i+1], "/"))
 		}
 		doc = m[step]
 	}
-	out := map[string]map[string]any{}
+	if u, is := doc.(*unread); is {
+		return nil, u
+	}
+	out := map[string]any{}
 	if d.o.Identity == "" {
-		m, is := doc.(map[string]any)
+		m, is := realMap(doc)
 		if !is {
 			return nil, fmt.Errorf("no map stands at %q", d.o.At)
 		}
-		for id, v := range m {
-			if out[id], is = v.(map[string]any); !is {
-				return nil, fmt.Errorf("%q at %q is no object", id, d.o.At)
+		for id, v := range m { // order-free: each by itself
+			if nodeconfig.CheckID(id) != nil {
+				out[shortName(id)] = &unread{reason: fmt.Sprintf("the name of an object has to be 1 to %d bytes of text in one line", nodeconfig.MaxID)}
+			} else {
+				out[id] = object(v)
 			}
 		}
 		return out, nil
@@ -365,17 +412,107 @@ func (d *Driver) objects(doc any) (map[string]map[string]any, error) {
 		return nil, fmt.Errorf("no list stands at %q", d.o.At)
 	}
 	for i, v := range list {
-		m, is := v.(map[string]any)
-		id, named := m[d.o.Identity].(string)
-		if !is || !named {
-			return nil, fmt.Errorf("element %d at %q has no member %q that names it", i, d.o.At, d.o.Identity)
+		m, _ := v.(map[string]any)
+		id, named := nameOf(m[d.o.Identity])
+		switch u, is := v.(*unread); {
+		case is:
+			out[fmt.Sprintf("element %d", i)] = u
+		case !named || nodeconfig.CheckID(id) != nil:
+			out[fmt.Sprintf("element %d", i)] = &unread{reason: fmt.Sprintf("it has no member %q that names it", d.o.Identity)}
+		case out[id] != nil:
+			out[id] = &unread{reason: fmt.Sprintf("%q stands at %q twice", id, d.o.At)}
+		default:
+			out[id] = object(m)
 		}
-		if out[id] != nil {
-			return nil, fmt.Errorf("%q stands at %q twice", id, d.o.At)
-		}
-		out[id] = m
 	}
 	return out, nil
+}
+
+// object is a value as one. Null is one with no fields.
+func object(v any) any {
+	if v == nil {
+		return map[string]any{}
+	}
+	if u := unreadIn(v); u != nil {
+		return u
+	}
+	m, is := v.(map[string]any)
+	if !is {
+		return &unread{reason: "it is a " + kindOf(v) + " and no object"}
+	}
+	if _, err := nodeconfig.Canonical(config(m)); err != nil {
+		return &unread{reason: err.Error()}
+	}
+	return m
+}
+
+// unreadable is the type of an object that cannot be read.
+const unreadable = nodeconfig.TypePrefix + "unreadable"
+
+// config is an object as it is reported.
+func config(o any) json.RawMessage {
+	if u, is := o.(*unread); is {
+		o = map[string]any{unreadable: u.Error()}
+	}
+	raw, err := json.Marshal(o)
+	if err != nil {
+		panic("file: what a format reads is data: " + err.Error())
+	}
+	return raw
+}
+
+func asError(v any) error {
+	err, _ := v.(error)
+	return err
+}
+
+// shortName is a text as a name of an object.
+func shortName(s string) string {
+	return strconv.QuoteToASCII(s[:min(len(s), nodeconfig.MaxID/8)])
+}
+
+// withObject is a document with an object among those at a path, or without it.
+func withObject(doc any, at []string, identity, id string, to map[string]any) (any, error) {
+	if len(at) > 0 {
+		m, _ := realMap(doc)
+		in, there := m[at[0]]
+		if !there {
+			return nil, fmt.Errorf("nothing stands at %s", at[0])
+		}
+		next, err := withObject(in, at[1:], identity, id, to)
+		out := maps.Clone(m)
+		out[at[0]] = next
+		return nodeconfig.MapOf(out), err
+	}
+	if list, is := doc.([]any); is && identity != "" {
+		i := slices.IndexFunc(list, func(v any) bool {
+			m, _ := v.(map[string]any)
+			name, is := nameOf(m[identity])
+			return is && name == id
+		})
+		out := slices.Clone(list)
+		switch {
+		case i < 0 && to != nil:
+			return append(out, to), nil
+		case i >= 0 && to == nil:
+			return slices.Delete(out, i, i+1), nil
+		case i >= 0:
+			out[i] = to
+		}
+		return out, nil
+	}
+	m, is := realMap(doc)
+	if !is {
+		return nil, errors.New("no map stands there")
+	}
+	out := maps.Clone(m)
+	switch was, there := out[id]; {
+	case to == nil:
+		delete(out, id)
+	case !there || was != nil || len(to) > 0:
+		out[id] = to
+	}
+	return nodeconfig.MapOf(out), nil
 }
 
 // without is a document without what stands at a path.
@@ -387,29 +524,6 @@ func without(doc any, at []string) any {
 	out := maps.Clone(m)
 	out[at[0]] = without(m[at[0]], at[1:])
 	return out
-}
-
-// sameJSON compares by meaning: 1 and 1.0 are one number.
-func sameJSON(a, b any) bool {
-	x, err := wrapped(a)
-	if err != nil {
-		return false
-	}
-	y, err := wrapped(b)
-	return err == nil && reflect.DeepEqual(x, y)
-}
-
-func wrapped(v any) (json.RawMessage, error) {
-	raw, err := json.Marshal(map[string]any{"": v})
-	if err != nil {
-		return nil, err
-	}
-	if len(raw) <= nodeconfig.MaxConfig {
-		if out, err := nodeconfig.Canonical(raw); err == nil {
-			return out, nil
-		}
-	}
-	return raw, nil // sorted already
 }
 
 // stamp tells one state of a file from another.
