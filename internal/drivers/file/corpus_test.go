@@ -233,7 +233,7 @@ func (c *corpus) place(d *Driver, p place) {
 	c.random.Shuffle(len(p.ids), func(i, j int) { p.ids[i], p.ids[j] = p.ids[j], p.ids[i] })
 	for _, id := range p.ids[:min(most, len(p.ids))] {
 		c.objects++
-		was := start.objects[id]
+		was, _ := start.objects[id].(map[string]any)
 		if was == nil {
 			continue
 		}

@@ -87,9 +87,6 @@ func foreignTOMLValue(v any) any {
 	return v
 }
 
-// foreignYAML is the driver's own parser, until there is another.
-func foreignYAML(raw []byte) (any, error) { return yamlFormat{}.parse(raw) }
-
 // spelled is a value with numbers in one spelling each: floats differ from integers.
 func spelled(v any) any {
 	switch v := v.(type) {
