@@ -10,7 +10,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"syscall"
@@ -94,7 +93,7 @@ type content struct {
 	path    string // without links
 	raw     []byte
 	doc     any
-	objects map[string]map[string]any
+	objects map[string]any // each a map[string]any, or an *unread
 }
 
 // Snapshot implements nodesdk.Driver. A file that is missing, being written, or does not
@@ -112,11 +111,7 @@ func (d *Driver) Snapshot(ctx context.Context) (nodesdk.State, error) {
 	}
 	s := nodesdk.State{Complete: true}
 	for _, id := range slices.Sorted(maps.Keys(c.objects)) {
-		raw, err := json.Marshal(c.objects[id])
-		if err != nil {
-			return nodesdk.State{}, fmt.Errorf("object %s: %w", id, err)
-		}
-		s.Items = append(s.Items, nodesdk.Item{Kind: d.o.Kind, ID: id, Config: raw})
+		s.Items = append(s.Items, nodesdk.Item{Kind: d.o.Kind, ID: id, Config: config(c.objects[id])})
 	}
 	return s, nil
 }
@@ -131,7 +126,7 @@ func (d *Driver) Normalize(it nodesdk.Item) nodesdk.Item {
 	if err != nil || !is {
 		return it
 	}
-	if s, is := m[d.o.Identity].(string); !is || s != it.ID {
+	if name, is := nameOf(m[d.o.Identity]); !is || name != it.ID {
 		return it
 	}
 	delete(m, d.o.Identity)
@@ -152,11 +147,8 @@ func (d *Driver) Apply(ctx context.Context, op nodesdk.Op) error {
 		if err != nil || !is {
 			return &nodesdk.InvalidError{Problems: []nodesdk.Problem{{Message: "the config is no object"}}}
 		}
-		if name, there := m[d.o.Identity]; d.o.Identity != "" && there && name != op.ID {
+		if name, _ := nameOf(m[d.o.Identity]); d.o.Identity != "" && m[d.o.Identity] != nil && name != op.ID {
 			return &nodesdk.InvalidError{Problems: []nodesdk.Problem{{Field: d.o.Identity, Message: "it is not the object's name"}}}
-		}
-		if d.o.Identity != "" {
-			m[d.o.Identity] = op.ID
 		}
 		to = m
 	}
@@ -181,17 +173,13 @@ func (d *Driver) try(ctx context.Context, op nodesdk.Op, to map[string]any) erro
 	case !there && op.Delete:
 		return nil
 	case there:
-		raw, err := json.Marshal(now)
-		if err != nil {
-			return fmt.Errorf("object %s: %w", op.ID, err)
-		}
-		if same, err := d.same(op, raw); err != nil || !same {
+		if same, err := d.same(op, config(now)); err != nil || !same {
 			return errors.Join(err, nodesdk.ErrConflict)
 		}
 	}
 	next, err := d.edited(c, op.ID, to)
 	if err != nil {
-		return err
+		return refusal(err)
 	}
 	if bytes.Equal(next, c.raw) {
 		return nil
@@ -210,8 +198,19 @@ func (d *Driver) same(op nodesdk.Op, raw json.RawMessage) (bool, error) {
 }
 
 // edited is the file with one object changed. What the edit made is parsed again: the
-// object has to be what was asked, and all else as it was.
+// object has to be what was asked, and all else as it was, by value and kind.
 func (d *Driver) edited(c *content, id string, to map[string]any) ([]byte, error) {
+	if u, is := c.objects[id].(*unread); is {
+		return nil, fmt.Errorf("the object cannot be read, so it is not edited: %w", u)
+	}
+	if to != nil && d.o.Identity != "" {
+		to[d.o.Identity] = d.named(c, id)
+	}
+	if to != nil {
+		if err := lost(nil, c.objects[id], to); err != nil {
+			return nil, err
+		}
+	}
 	next, err := d.format.edit(c.raw, d.at, d.o.Identity, id, to)
 	if err != nil {
 		return nil, fmt.Errorf("the object cannot be edited by itself in %s: %w", c.path, err)
@@ -230,10 +229,19 @@ func (d *Driver) edited(c *content, id string, to map[string]any) ([]byte, error
 	} else {
 		want[id] = to
 	}
-	if !sameJSON(objects, want) || !sameJSON(without(doc, d.at), without(c.doc, d.at)) {
+	if !same(objects, want) || !same(without(doc, d.at), without(c.doc, d.at)) {
 		return nil, fmt.Errorf("the object cannot be edited by itself in %s: other parts of the file depend on it, or the format has no such value", c.path)
 	}
 	return next, nil
+}
+
+// refusal is an edit that was refused before anything was changed.
+func refusal(err error) error {
+	p := nodesdk.Problem{Message: err.Error()}
+	if l := (*lostError)(nil); errors.As(err, &l) {
+		p.Field = nodeconfig.Field(l.path)
+	}
+	return &nodesdk.InvalidError{Code: "invalid", Problems: []nodesdk.Problem{p}}
 }
 
 // replace puts a file in the place of the one that was read, if it still is that one.
@@ -336,80 +344,6 @@ func (d *Driver) parsed(path string, raw []byte) (*content, error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return c, nil
-}
-
-// objects lists those of a document.
-func (d *Driver) objects(doc any) (map[string]map[string]any, error) {
-	for i, step := range d.at {
-		m, is := doc.(map[string]any)
-		if !is || m[step] == nil {
-			return nil, fmt.Errorf("nothing stands at %s", strings.Join(d.at[:i+1], "/"))
-		}
-		doc = m[step]
-	}
-	out := map[string]map[string]any{}
-	if d.o.Identity == "" {
-		m, is := doc.(map[string]any)
-		if !is {
-			return nil, fmt.Errorf("no map stands at %q", d.o.At)
-		}
-		for id, v := range m {
-			if out[id], is = v.(map[string]any); !is {
-				return nil, fmt.Errorf("%q at %q is no object", id, d.o.At)
-			}
-		}
-		return out, nil
-	}
-	list, is := doc.([]any)
-	if !is {
-		return nil, fmt.Errorf("no list stands at %q", d.o.At)
-	}
-	for i, v := range list {
-		m, is := v.(map[string]any)
-		id, named := m[d.o.Identity].(string)
-		if !is || !named {
-			return nil, fmt.Errorf("element %d at %q has no member %q that names it", i, d.o.At, d.o.Identity)
-		}
-		if out[id] != nil {
-			return nil, fmt.Errorf("%q stands at %q twice", id, d.o.At)
-		}
-		out[id] = m
-	}
-	return out, nil
-}
-
-// without is a document without what stands at a path.
-func without(doc any, at []string) any {
-	m, is := doc.(map[string]any)
-	if len(at) == 0 || !is {
-		return nil
-	}
-	out := maps.Clone(m)
-	out[at[0]] = without(m[at[0]], at[1:])
-	return out
-}
-
-// sameJSON compares by meaning: 1 and 1.0 are one number.
-func sameJSON(a, b any) bool {
-	x, err := wrapped(a)
-	if err != nil {
-		return false
-	}
-	y, err := wrapped(b)
-	return err == nil && reflect.DeepEqual(x, y)
-}
-
-func wrapped(v any) (json.RawMessage, error) {
-	raw, err := json.Marshal(map[string]any{"": v})
-	if err != nil {
-		return nil, err
-	}
-	if len(raw) <= nodeconfig.MaxConfig {
-		if out, err := nodeconfig.Canonical(raw); err == nil {
-			return out, nil
-		}
-	}
-	return raw, nil // sorted already
 }
 
 // stamp tells one state of a file from another.

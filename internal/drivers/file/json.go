@@ -145,7 +145,7 @@ func splice(raw []byte, from, to int, with []byte) []byte {
 // have in old, and numbers spelled as there where they are the same.
 func written(old json.RawMessage, v any) (json.RawMessage, error) {
 	if len(old) > 0 {
-		if was, err := nodeconfig.Decode(old); err == nil && sameJSON(was, v) {
+		if was, err := nodeconfig.Decode(old); err == nil && same(was, v) {
 			return old, nil
 		}
 	}

@@ -316,7 +316,7 @@ func (t *tomlEdit) members(path []string, was, to map[string]any) error {
 		oldMap, wasMap := old.(map[string]any)
 		nowMap, isMap := now.(map[string]any)
 		switch {
-		case before && after && sameJSON(old, now):
+		case before && after && same(old, now):
 		case before && after && i >= 0:
 			text, err := inline(now)
 			if err != nil {

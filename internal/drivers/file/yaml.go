@@ -2,7 +2,6 @@ package file
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -10,27 +9,33 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"go.yaml.in/yaml/v4"
 )
 
+// yamlFormat reads with one parser and edits with another, the tree of ytext: what an edit made is
+// read by the one that did not make it.
 type yamlFormat struct{}
 
 var lineOf = regexp.MustCompile(`line \d+`)
 
-// parse refuses more than one document, keys that stand twice or are no text, and aliases
-// that multiply.
+// parse refuses more than one document. A value that the normal form has not, as one with a key
+// that is a list, is an unread.
 func (yamlFormat) parse(raw []byte) (any, error) {
 	root, err := yamlRoot(raw)
 	if err != nil {
 		return nil, err
 	}
-	budget := maxFile
-	return yamlValue(root, &budget, 0)
+	v := newYAMLReader().value(root, 0)
+	if u, is := v.(*unread); is {
+		return nil, u
+	}
+	return v, nil
 }
 
 func yamlRoot(raw []byte) (*yaml.Node, error) {
-	loader, err := yaml.NewLoader(bytes.NewReader(raw))
+	loader, err := yaml.NewLoader(bytes.NewReader(withoutVersion(raw)))
 	if err != nil {
 		return nil, err
 	}
@@ -38,8 +43,10 @@ func yamlRoot(raw []byte) (*yaml.Node, error) {
 	if err := loader.Load(&doc); err != nil { // its text may have some of the file
 		return nil, fmt.Errorf("no YAML %s", lineOf.FindString(err.Error()))
 	}
-	if err := loader.Load(&second); !errors.Is(err, io.EOF) {
-		return nil, errors.New("it has more than one document, or no YAML after the first")
+	if err := loader.Load(&second); err == nil {
+		return nil, fmt.Errorf("it has more than one document: the second begins at line %d; give each a file of its own", second.Line)
+	} else if !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("no YAML after the first document %s", lineOf.FindString(err.Error()))
 	}
 	if doc.Kind == yaml.DocumentNode && len(doc.Content) == 1 {
 		return doc.Content[0], nil
@@ -47,323 +54,303 @@ func yamlRoot(raw []byte) (*yaml.Node, error) {
 	return &doc, nil
 }
 
-func yamlValue(n *yaml.Node, budget *int, depth int) (any, error) {
-	*budget -= len(n.Value) + 1
-	if *budget < 0 || depth > 64 {
-		return nil, errors.New("it is too deep, or its aliases are too many")
+// withoutVersion is a document whose %YAML directive is a comment: the library knows YAML 1.1 alone,
+// and each text is read by the core schema of YAML 1.2.
+func withoutVersion(raw []byte) []byte {
+	at := bytes.Index(raw, []byte("%YAML "))
+	if at < 0 || at > 0 && raw[at-1] != '\n' && string(raw[:at]) != bom {
+		return raw
 	}
-	switch n.Kind {
-	case yaml.AliasNode:
-		return yamlValue(n.Alias, budget, depth+1)
-	case yaml.MappingNode:
-		out := map[string]any{}
-		for i := 0; i+1 < len(n.Content); i += 2 {
-			k := n.Content[i]
-			if k.Kind != yaml.ScalarNode || k.Tag == "!!merge" {
-				return nil, fmt.Errorf("the key in line %d is no text", k.Line)
-			}
-			if _, twice := out[k.Value]; twice {
-				return nil, fmt.Errorf("the key in line %d stands twice", k.Line)
-			}
-			v, err := yamlValue(n.Content[i+1], budget, depth+1)
-			if err != nil {
-				return nil, err
-			}
-			out[k.Value] = v
+	for line := range strings.Lines(strings.TrimPrefix(string(raw[:at]), bom)) {
+		if !blank(line) && line[0] != '#' && line[0] != '%' {
+			return raw
 		}
-		return out, nil
-	case yaml.SequenceNode:
-		out := []any{}
-		for _, c := range n.Content {
-			v, err := yamlValue(c, budget, depth+1)
-			if err != nil {
-				return nil, err
-			}
-			out = append(out, v)
-		}
-		return out, nil
 	}
-	return yamlScalar(n)
+	out := bytes.Clone(raw)
+	out[at] = '#'
+	return out
 }
 
-func yamlScalar(n *yaml.Node) (any, error) {
-	switch n.ShortTag() {
-	case "!!null":
-		return nil, nil
-	case "!!bool":
-		var b bool
-		return b, wrongScalar(n, n.Decode(&b), &b)
-	case "!!int":
-		var i int64
-		if n.Decode(&i) == nil {
-			return json.Number(fmt.Sprint(i)), nil
-		}
-		var u uint64
-		err := n.Decode(&u)
-		return json.Number(fmt.Sprint(u)), wrongScalar(n, err, &u)
-	case "!!float":
-		var f float64
-		if err := n.Decode(&f); err != nil {
-			return nil, wrongScalar(n, err, &f)
-		}
-		raw, err := json.Marshal(f)
-		return json.Number(raw), wrongScalar(n, err, &f)
-	}
-	return n.Value, nil
-}
-
-func wrongScalar(n *yaml.Node, err error, _ any) error {
-	if err != nil {
-		return fmt.Errorf("the value in line %d is none that JSON has", n.Line)
-	}
-	return nil
-}
-
-// edit changes the lines of an object where it has lines of its own, and else writes the
-// tree again, with its comments.
+// edit writes the document anew where the value differs, and nowhere else.
 func (yamlFormat) edit(raw []byte, at []string, identity, id string, to map[string]any) ([]byte, error) {
 	root, err := yamlRoot(raw)
 	if err != nil {
 		return nil, err
 	}
-	y := &yamlEdit{raw: raw, lines: strings.SplitAfter(string(raw), "\n"), root: root, identity: identity}
-	y.end = len(y.lines) + 1
-	in := root
-	for _, step := range at {
-		i := keyIndex(in, step)
-		if i < 0 {
-			return nil, fmt.Errorf("nothing stands at %s", step)
-		}
-		y.within(in, i)
-		in = in.Content[i+1]
+	e, err := newYAMLEdit(string(raw), root)
+	if err != nil {
+		return nil, err
 	}
-	if out := y.byLines(in, id, to); out != nil {
-		again, err := yamlRoot(out)
-		if err == nil && again != nil {
-			return out, nil
-		}
+	next, err := withObject(e.root.value, at, identity, id, to)
+	if err != nil {
+		return nil, err
 	}
-	return y.byTree(in, id, to)
+	if same(e.root.value, next) {
+		return raw, nil
+	}
+	out, err := e.document(next)
+	return []byte(out), err
 }
 
+// yamlEdit is a document and how it is written.
 type yamlEdit struct {
-	raw      []byte
-	lines    []string // with their ends; line 1 is the first
-	root     *yaml.Node
-	identity string
-	end      int // line after the container
+	yamlStyle
+	s     string
+	root  *ynode
+	read  *yamlReader
+	users map[*yaml.Node][]*ynode // aliases, by what they refer to
 }
 
-// within narrows the end of the container to that of the value at an index.
-func (y *yamlEdit) within(m *yaml.Node, i int) {
-	if i+2 < len(m.Content) {
-		y.end = m.Content[i+2].Line
+func newYAMLEdit(s string, root *yaml.Node) (*yamlEdit, error) {
+	p := &ytext{s: s}
+	e := &yamlEdit{s: s, root: p.document(), read: newYAMLReader(), users: map[*yaml.Node][]*ynode{}}
+	if line := e.pair(e.root, root); line > 0 {
+		return nil, fmt.Errorf("the layout in line %d is none that an edit can keep: write it in a simpler way", line)
 	}
+	e.yamlStyle = styleOf(s, e.root)
+	return e, nil
 }
 
-func keyIndex(m *yaml.Node, key string) int {
-	if m.Kind != yaml.MappingNode {
-		return -1
+// pair joins both trees and returns a line where they differ, zero if nowhere.
+func (e *yamlEdit) pair(n *ynode, is *yaml.Node) int {
+	line := max(e.line(n.begin), 1)
+	if n.kind != is.Kind || n.anchor != is.Anchor || (n.tag != "") != (is.Style&yaml.TaggedStyle != 0) {
+		return line
 	}
-	for i := 0; i+1 < len(m.Content); i += 2 {
-		if m.Content[i].Value == key {
-			return i
-		}
+	if n.end > n.begin && n.column >= 0 && (line != is.Line || e.runes(n.begin) != is.Column) {
+		return line
 	}
-	return -1
-}
-
-// find returns the index of an object and how many nodes it has, with a key or without.
-func (y *yamlEdit) find(in *yaml.Node, id string) (i, width int) {
-	if y.identity == "" {
-		return keyIndex(in, id), 2
+	n.is, n.value = is, e.read.value(is, 0)
+	if is.Kind == yaml.AliasNode {
+		e.users[is.Alias] = append(e.users[is.Alias], n)
 	}
-	return slices.IndexFunc(in.Content, func(c *yaml.Node) bool {
-		j := keyIndex(c, y.identity)
-		return j >= 0 && c.Content[j+1].Value == id
-	}), 1
-}
-
-// byLines returns nil where the object has no lines of its own.
-func (y *yamlEdit) byLines(in *yaml.Node, id string, to map[string]any) []byte {
-	i, width := y.find(in, id)
-	if in.Style&yaml.FlowStyle != 0 || len(in.Content) == 0 || (to == nil && len(in.Content) == width) {
-		return nil
+	each := 1
+	if n.kind == yaml.MappingNode {
+		each = 2
 	}
-	first, at := in.Content[0], i
-	if i < 0 {
-		at = len(in.Content) - width
+	if len(n.items)*each != len(is.Content) || n.kind == yaml.ScalarNode && !e.spelt(n) {
+		return line
 	}
-	column := first.Column
-	if width == 1 {
-		column = in.Column
-	}
-	from, until := in.Content[at].Line, y.end
-	if at+width < len(in.Content) {
-		until = in.Content[at+width].Line
-	}
-	if !y.begins(from, column, width) || at+width < len(in.Content) && !y.begins(until, column, width) {
-		return nil
-	}
-	until = y.before(from, until, column)
-	item := &yaml.Node{Kind: in.Kind, Tag: in.Tag}
-	if i < 0 {
-		from = until
-		if width == 2 {
-			item.Content = append(item.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: id})
-		}
-		item.Content = append(item.Content, yamlNode(nil, to))
-	} else if to != nil {
-		item.Content = slices.Clone(in.Content[i : i+width])
-		item.Content[width-1] = yamlNode(item.Content[width-1], to)
-		dropComments(item, strings.Join(y.lines[from-1:until-1], ""))
-	}
-	text := ""
-	if to != nil {
-		dumped, err := yaml.Dump(item, yaml.WithIndent(y.unit()))
-		if err != nil {
-			return nil
-		}
-		for line := range strings.Lines(string(dumped)) {
-			if strings.TrimSpace(line) != "" {
-				line = strings.Repeat(" ", column-1) + line
+	for i, it := range n.items {
+		if each == 2 {
+			if line := e.pair(it.key, is.Content[2*i]); line > 0 {
+				return line
 			}
-			text += line
+		}
+		if line := e.pair(it.value, is.Content[each*i+each-1]); line > 0 {
+			return line
 		}
 	}
-	head := strings.Join(y.lines[:from-1], "")
-	if head != "" && !strings.HasSuffix(head, "\n") {
-		head += "\n"
-	}
-	return []byte(head + text + strings.Join(y.lines[until-1:], ""))
+	return 0
 }
 
-// begins reports whether an object begins at the first thing in a line, in a column.
-func (y *yamlEdit) begins(line, column, width int) bool {
-	if line < 1 || line > len(y.lines) || column < 1 || len(y.lines[line-1]) < column {
+// spelt reports whether the style and the extent of a scalar are those that the library found.
+func (e *yamlEdit) spelt(n *ynode) bool {
+	text, style := e.s[n.start:n.end], n.is.Style
+	switch n.style {
+	case '\'', '"':
+		return style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle) != 0 && len(text) > 1 && text[len(text)-1] == n.style
+	case '|', '>':
+		return style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0
+	}
+	return strings.Join(strings.Fields(text), "") == strings.Join(strings.Fields(n.is.Value), "")
+}
+
+func (e *yamlEdit) line(at int) int { return strings.Count(e.s[:at], "\n") + 1 }
+
+func (e *yamlEdit) runes(at int) int {
+	line := strings.LastIndexByte(e.s[:at], '\n') + 1
+	return utf8.RuneCountInString(strings.TrimPrefix(e.s[line:at], bom)) + 1
+}
+
+func (e *yamlEdit) document(to any) (string, error) {
+	if e.keeps(e.root, to) {
+		from, end := e.region(e.root)
+		text, err := e.render(e.root, to)
+		return e.s[:from] + text + e.s[end:], err
+	}
+	if err := e.guard(e.root, true); err != nil {
+		return "", err
+	}
+	from, end := e.region(e.root)
+	text := e.block(to, nil, 0, 0)
+	if !e.root.flow && len(e.root.items) > 0 {
+		text = e.loose(e.root) + strings.TrimPrefix(text, " ")
+	}
+	rest := strings.TrimLeft(e.s[end:], " \t")
+	if !strings.HasPrefix(rest, "\n") && !strings.HasPrefix(rest, "\r") || strings.HasSuffix(e.s[from:end], "\n") {
+		rest = e.newline + rest
+	}
+	if text, is := strings.CutPrefix(text, e.newline); is && e.runes(from) == 1 {
+		return e.s[:from] + strings.TrimSuffix(text, e.newline) + rest, nil
+	}
+	if e.runes(from) == 1 {
+		text = strings.TrimPrefix(text, " ")
+	}
+	return e.s[:from] + strings.TrimSuffix(text, e.newline) + rest, nil
+}
+
+// render is the new text of a node's region, whose layout stays.
+func (e *yamlEdit) render(n *ynode, to any) (string, error) {
+	if same(n.value, to) {
+		from, end := e.region(n)
+		return e.s[from:end], nil
+	}
+	if err := e.guard(n, false); err != nil {
+		return "", err
+	}
+	_, to = typeAndValue(to)
+	switch n.kind {
+	case yaml.MappingNode:
+		m, _ := to.(map[string]any)
+		return e.mapping(n, m)
+	case yaml.SequenceNode:
+		list, _ := to.([]any)
+		return e.sequence(n, list)
+	case yaml.AliasNode:
+		return e.inline(to, nil, true), nil
+	}
+	lead := e.s[n.begin:n.start]
+	if n.start == n.end && !isBlank(e.s[n.start-1]) {
+		lead += " " // nothing stood there
+	}
+	return lead + e.inline(to, n, n.flow), nil
+}
+
+// keeps reports whether a node can have a value without another layout.
+func (e *yamlEdit) keeps(n *ynode, to any) bool {
+	tag, was := typeAndValue(n.value)
+	toTag, below := typeAndValue(to)
+	if tag != toTag || tag == "" && n.tag != "" && kindOf(was) != kindOf(below) {
 		return false
 	}
-	text := y.lines[line-1]
-	return strings.Trim(text[:column-1], " ") == "" && (width == 2 || text[column-1] == '-')
-}
-
-// before goes back over blank lines, comments and ends of the document that belong to what
-// comes after an object.
-func (y *yamlEdit) before(from, until, column int) int {
-	until = min(until, len(y.lines)+1)
-	for until-1 > from {
-		text := y.lines[until-2]
-		trimmed := strings.TrimSpace(text)
-		indent := len(text) - len(strings.TrimLeft(text, " "))
-		if trimmed != "" && (!strings.HasPrefix(trimmed, "#") || indent >= column) && trimmed != "..." && trimmed != "---" {
-			break
-		}
-		until--
-	}
-	return until
-}
-
-// unit is the indentation of the document.
-func (y *yamlEdit) unit() int {
-	for _, l := range y.lines {
-		t := strings.TrimLeft(l, " ")
-		if n := len(l) - len(t); n >= 2 && n <= 8 && strings.TrimSpace(t) != "" && t[0] != '#' && t[0] != '-' {
-			return n
-		}
-	}
-	return 2
-}
-
-// dropComments takes away those that are not within the text, and so stay where they are.
-func dropComments(n *yaml.Node, text string) {
-	for _, c := range []*string{&n.HeadComment, &n.LineComment, &n.FootComment} {
-		first, _, _ := strings.Cut(*c, "\n")
-		if first != "" && !strings.Contains(text, first) {
-			*c = ""
-		}
-	}
-	for _, c := range n.Content {
-		dropComments(c, text)
-	}
-}
-
-func (y *yamlEdit) byTree(in *yaml.Node, id string, to map[string]any) ([]byte, error) {
-	i, width := y.find(in, id)
-	switch {
-	case i < 0 && to == nil:
-		return y.raw, nil
-	case i < 0:
-		if width == 2 {
-			in.Content = append(in.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: id})
-		}
-		in.Content = append(in.Content, yamlNode(nil, to))
-		in.Style &^= yaml.FlowStyle
-	case to == nil:
-		in.Content = slices.Delete(in.Content, i, i+width)
-	default:
-		in.Content[i+width-1] = yamlNode(in.Content[i+width-1], to)
-	}
-	return yaml.Dump(y.root, yaml.WithIndent(y.unit()))
-}
-
-// yamlNode is a value, with what is the same as in old as it is written there.
-func yamlNode(old *yaml.Node, v any) *yaml.Node {
-	budget := maxFile
-	if old != nil {
-		if was, err := yamlValue(old, &budget, 0); err == nil && sameJSON(was, v) {
-			return old
-		}
-	}
-	var n *yaml.Node
-	switch v := v.(type) {
+	switch v := below.(type) {
 	case map[string]any:
-		n = yamlMapping(old, v)
+		if !isSpecial(v) {
+			return n.kind == yaml.MappingNode && len(v) > 0 && (!n.flow || len(n.items) > 0)
+		}
 	case []any:
-		n = &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq"}
-		for i, e := range v {
-			var was *yaml.Node
-			if old != nil && old.Kind == yaml.SequenceNode && i < len(old.Content) {
-				was = old.Content[i]
-			}
-			n.Content = append(n.Content, yamlNode(was, e))
-		}
-	case json.Number:
-		n = &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!int", Value: string(v)}
-		if strings.ContainsAny(string(v), ".eE") {
-			n.Tag = "!!float"
-		}
-	case nil:
-		n = &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null", Value: "null"}
-	case bool:
-		n = &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!bool", Value: fmt.Sprint(v)}
+		return n.kind == yaml.SequenceNode && len(v) > 0 && (!n.flow || len(n.items) > 0)
 	case string:
-		n = &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: v}
-		if strings.Contains(v, "\n") {
-			n.Style = yaml.DoubleQuotedStyle
+		if e.literal(v, n, 1) != "" && !n.flow {
+			return false
 		}
 	}
-	if old != nil && old.Kind == n.Kind {
-		n.HeadComment, n.LineComment, n.FootComment = old.HeadComment, old.LineComment, old.FootComment
-		if n.Kind != yaml.ScalarNode || n.Tag == "!!str" && old.ShortTag() == "!!str" && !strings.Contains(n.Value, "\n") {
-			n.Style = old.Style
-		}
-	}
-	return n
+	return (n.kind == yaml.ScalarNode || n.kind == yaml.AliasNode && kindOf(was) != "object" && kindOf(was) != "list") && n.style != '|' && n.style != '>'
 }
 
-func yamlMapping(old *yaml.Node, m map[string]any) *yaml.Node {
-	n, left := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}, maps.Clone(m)
-	if old != nil && old.Kind == yaml.MappingNode {
-		for i := 0; i+1 < len(old.Content); i += 2 {
-			k := old.Content[i]
-			if v, kept := m[k.Value]; kept {
-				n.Content = append(n.Content, k, yamlNode(old.Content[i+1], v))
-				delete(left, k.Value)
+// replaced refuses to write a value in another layout in the place of a node.
+func (e *yamlEdit) replaced(n *ynode, to any) error {
+	if _, below := typeAndValue(to); n.kind == yaml.AliasNode && kindOf(n.value) == kindOf(below) {
+		return fmt.Errorf("the alias %s in line %d stands for what is written at its anchor, where an edit would be one for all its users: edit the file by hand", e.s[n.start:n.end], e.line(n.start))
+	}
+	if err := e.guard(n, true); err != nil || n.anchor == "" {
+		return err
+	}
+	return e.guard(n, false)
+}
+
+// guard refuses to change what stands at an anchor for those who refer to it; gone is a node that
+// goes with all below it.
+func (e *yamlEdit) guard(n *ynode, gone bool) error {
+	for _, user := range e.users[n.is] {
+		if n.kind != yaml.AliasNode && n.anchor != "" && (!gone || user.begin < n.begin || user.end > n.end) {
+			return fmt.Errorf("the anchor &%s in line %d is used in line %d too, which the edit would change: edit the file by hand, or take the alias away first", n.anchor, e.line(n.begin), e.line(user.begin))
+		}
+	}
+	if gone {
+		for _, it := range n.items {
+			if err := e.guard(it.value, true); err != nil {
+				return err
+			}
+			if it.key != nil {
+				if err := e.guard(it.key, true); err != nil {
+					return err
+				}
 			}
 		}
 	}
-	for _, k := range slices.Sorted(maps.Keys(left)) {
-		n.Content = append(n.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: k}, yamlNode(nil, left[k]))
+	return nil
+}
+
+// mapping is the new text of a mapping whose members are to be those of a map.
+func (e *yamlEdit) mapping(n *ynode, to map[string]any) (string, error) {
+	_, below := typeAndValue(n.value)
+	was, _ := below.(map[string]any)
+	base, merge, err := e.merged(n)
+	if err != nil {
+		return "", err
 	}
-	return n
+	left := maps.Clone(to)
+	var order []int
+	for i, it := range n.items {
+		if isMerge(it.key.is) {
+			order = append(order, i)
+			continue
+		}
+		k := keyOf(it.key.is, i).text
+		if _, kept := to[k]; kept {
+			order = append(order, i)
+		} else if _, under := base[k]; under {
+			return "", mergeError(merge, k)
+		}
+		delete(left, k)
+	}
+	added := []string{}
+	for _, k := range slices.Sorted(maps.Keys(left)) {
+		if v, there := was[k]; !there {
+			added = append(added, k)
+			order = append(order, -1)
+		} else if !same(v, left[k]) {
+			return "", mergeError(merge, k)
+		}
+	}
+	for k := range base { // order-free: any of them refuses
+		if _, kept := to[k]; !kept {
+			return "", mergeError(merge, k)
+		}
+	}
+	return e.assemble(n, order, func(j int) (any, string) {
+		if i := order[j]; i >= 0 {
+			it := n.items[i]
+			v := to[keyOf(it.key.is, i).text]
+			if _, is := v.(*unread); is || isMerge(it.key.is) {
+				v = it.value.value
+			}
+			return v, ""
+		}
+		k := added[j-len(order)+len(added)]
+		return to[k], k
+	})
+}
+
+// merged is what the merge keys of a mapping give it, and the line of the last.
+func (e *yamlEdit) merged(n *ynode) (base map[string]any, line int, err error) {
+	base = map[string]any{}
+	for _, it := range n.items {
+		if !isMerge(it.key.is) {
+			continue
+		}
+		line = e.line(it.begin)
+		list, u := e.read.merged(it.value.is, 0)
+		if u != nil {
+			return nil, line, u
+		}
+		for _, m := range list {
+			maps.Copy(base, m)
+		}
+	}
+	return base, line, nil
+}
+
+func mergeError(line int, key string) error {
+	return fmt.Errorf("%q comes from the merge key << in line %d: only members that the object has itself can be edited; edit the file by hand", key, line)
+}
+
+func (e *yamlEdit) sequence(n *ynode, to []any) (string, error) {
+	var was []any
+	for _, it := range n.items {
+		was = append(was, it.value.value)
+	}
+	return e.assemble(n, align(was, to), func(j int) (any, string) { return to[j], "" })
 }
