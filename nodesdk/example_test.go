@@ -121,6 +121,7 @@ func (m mixer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // revisions, so that an edit in the instant between comparison and change is not found.
 func TestExample(t *testing.T) {
 	nodetest.Run(t, nodetest.Harness{
+		Edits: 200, // the SDK itself, in every run
 		Start: func(t *testing.T) *nodetest.Device {
 			m := mixer{newMemory()}
 			server := httptest.NewServer(m)
