@@ -1,6 +1,7 @@
 package nodesdk
 
 import (
+	"bytes"
 	"context"
 	"crypto/x509"
 	"errors"
@@ -12,9 +13,11 @@ import (
 	"time"
 
 	"github.com/steadyfleet/steady/internal/core/nodeconfig"
+	"github.com/steadyfleet/steady/internal/core/tokentext"
 )
 
-// Config is what Run needs.
+// Config is what Run needs. Open fills in what the token of a node has: Name, StateDir, Server,
+// RootCAs and Token.
 type Config struct {
 	Driver Driver
 	// DriverName and Program, with its version, are shown to operators.
@@ -32,7 +35,8 @@ type Config struct {
 	Server string
 	// RootCAs verify the server. There is no default.
 	RootCAs *x509.CertPool
-	// Token registers the node; it is sent until the server once accepted the node.
+	// Token registers the node: the envelope that Open takes out of what steady node token
+	// wrote. It is sent until the server once accepted the node.
 	Token []byte
 	// Poll is how often the configuration is read to find changes by somebody else: 700 ms
 	// by default, 10 s with a driver that is a Watcher.
@@ -61,6 +65,8 @@ func (c *Config) check() error {
 		return errors.New("a node needs a name and a folder for its state")
 	case len(c.Collections) == 0:
 		return errors.New("a driver needs at least one collection of objects")
+	case bytes.HasPrefix(bytes.TrimSpace(c.Token), []byte(tokentext.Prefix)):
+		return errors.New("Token is the text that steady node token writes: have Open make the Config of it")
 	case c.RootCAs == nil:
 		return errors.New("no certificates are given by which to verify the server")
 	}

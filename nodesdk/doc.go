@@ -1,6 +1,6 @@
 // Package nodesdk connects a device that owns its configuration to a Steady server. The
-// author of a driver implements Driver, three methods, and calls Run with it; the package
-// does the rest: it dials in, proves the node's identity, answers the server's requests one
+// author of a driver implements Driver, three methods, has Open read the file that steady node
+// token wrote, and calls Run with both; the package does the rest: it dials in, proves the node's identity, answers the server's requests one
 // after the other, remembers what it applied, keeps secrets on the node, and reports changes
 // that somebody else made.
 //

@@ -3,13 +3,11 @@ package nodesdk_test
 import (
 	"bytes"
 	"context"
-	"crypto/x509"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"os"
 	"strings"
 	"testing"
 
@@ -80,18 +78,14 @@ func (m *Mixer) do(ctx context.Context, method, path string, body []byte, into a
 }
 
 func ExampleRun() {
-	ca, err := os.ReadFile("/etc/mixer-node/server-ca.pem")
+	// The file that steady node token studio-1 wrote, and a folder of the node's own.
+	node, err := nodesdk.Open("/etc/mixer-node/studio-1.token", "/var/lib/mixer-node")
 	if err != nil {
 		return // where there is no fleet
 	}
-	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(ca)
-	token, _ := os.ReadFile("/etc/mixer-node/token") // of steady node token
-	err = nodesdk.Run(context.Background(), nodesdk.Config{
-		Driver: &Mixer{URL: "http://127.0.0.1:8080"}, DriverName: "mixer", Program: "mixer-node 1.0",
-		Name: "studio-1", StateDir: "/var/lib/mixer-node", Server: "steady.example:8443", RootCAs: roots, Token: token,
-		Collections: []nodesdk.Collection{{Kind: "flow", Secrets: []string{"password"}, Ports: []string{"port udp"}}},
-	})
+	node.Driver, node.DriverName, node.Program = &Mixer{URL: "http://127.0.0.1:8080"}, "mixer", "mixer-node 1.0"
+	node.Collections = []nodesdk.Collection{{Kind: "flow", Secrets: []string{"password"}, Ports: []string{"port udp"}}}
+	err = nodesdk.Run(context.Background(), node)
 	fmt.Println(err)
 }
 
@@ -127,6 +121,7 @@ func (m mixer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // revisions, so that an edit in the instant between comparison and change is not found.
 func TestExample(t *testing.T) {
 	nodetest.Run(t, nodetest.Harness{
+		Edits: 200, // the SDK itself, in every run
 		Start: func(t *testing.T) *nodetest.Device {
 			m := mixer{newMemory()}
 			server := httptest.NewServer(m)

@@ -2,17 +2,15 @@ package identity
 
 import (
 	"crypto/x509"
-	"encoding/base64"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"net/url"
-	"strings"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/core/tokentext"
 	"github.com/steadyfleet/steady/internal/trust"
 )
 
@@ -25,9 +23,7 @@ const (
 	// MaxTokenLife bounds what a token may ask for.
 	MaxTokenLife = 24 * clock.Hour
 	// MaxTokenText bounds the text form, in bytes.
-	MaxTokenText = 128 << 10
-
-	tokenPrefix = "steady1."
+	MaxTokenText = tokentext.Max
 )
 
 // Token lets one host enrol once. It is signed by the enrol role, never by a
@@ -174,36 +170,18 @@ func (t *Token) CheckKeys(csr *x509.CertificateRequest, eventKey any) error {
 }
 
 // TokenText is all that a new host needs, as one line to copy.
-type TokenText struct {
-	Envelope []byte `json:"envelope"`
-	Server   string `json:"server"`   // https URL
-	ServerCA []byte `json:"serverCA"` // PEM of the servers' authority
-	Root     []byte `json:"root"`     // root envelope
-}
+type TokenText tokentext.Text
 
-// String returns the line: "steady1." and base64url.
-func (t TokenText) String() string {
-	raw, err := json.Marshal(t)
-	if err != nil {
-		panic("identity: a TokenText is only bytes and text: " + err.Error())
-	}
-	return tokenPrefix + base64.RawURLEncoding.EncodeToString(raw)
-}
+// String returns the line.
+func (t TokenText) String() string { return tokentext.Text(t).String() }
 
 // ParseTokenText reads such a line. Space around it is ignored. Errors are
 // *TokenError.
 func ParseTokenText(s string) (TokenText, error) {
 	var t TokenText
-	if len(s) > MaxTokenText {
-		return t, tokenError(TokenMalformed, "a token of %d bytes is too long", len(s))
-	}
-	body, ok := strings.CutPrefix(strings.TrimSpace(s), tokenPrefix)
-	if !ok {
-		return t, tokenError(TokenMalformed, "a token begins with %q; copy the whole line that steady token create printed", tokenPrefix)
-	}
-	raw, err := base64.RawURLEncoding.Strict().DecodeString(body)
+	raw, err := tokentext.Decode(s)
 	if err != nil {
-		return t, tokenError(TokenMalformed, "%v; copy the whole line", err)
+		return t, tokenError(TokenMalformed, "%v", err)
 	}
 	if err := trust.Decode(raw, MaxTokenText, &t); err != nil {
 		return TokenText{}, tokenError(TokenMalformed, "%v", err)

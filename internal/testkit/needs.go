@@ -140,15 +140,6 @@ var tested = sync.OnceValue(func() string {
 
 func init() { tested() } // before a test changes its folder
 
-// Edits is how many edits a driver's conformance test makes at once. What becomes of 200 in the SDK itself is
-// tested in every run, with a device in memory.
-func Edits() int {
-	if Nightly() {
-		return 200
-	}
-	return 20
-}
-
 // record notes what a test needs, in this process and in the file.
 func record(t testing.TB, a need) {
 	t.Helper()

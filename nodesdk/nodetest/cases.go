@@ -271,7 +271,7 @@ func partial(r *rig) {
 
 // manyAtOnce: requests that do not wait for each other are done in order, and none is lost.
 func manyAtOnce(r *rig) {
-	edits := cmp.Or(r.h.Edits, 200)
+	edits := cmp.Or(r.h.Edits, Edits())
 	e := r.h.Examples[0]
 	many := r.h.Many
 	if many == nil {

@@ -2,6 +2,7 @@ package nodetest
 
 import (
 	"encoding/json"
+	"os"
 	"testing"
 	"time"
 
@@ -20,7 +21,7 @@ type Harness struct {
 	// Many returns the config of the nth of so many objects as Edits says, for which no two may share a port.
 	// If it is nil, copies of the first example are used.
 	Many func(n int) json.RawMessage
-	// Edits is how many are made at once: 200 if it is 0. Each takes a slow device its time.
+	// Edits is how many are made at once; 0 is Edits().
 	Edits int
 }
 
@@ -55,6 +56,15 @@ type Device struct {
 	// Break has reads of the device fail or give a part only, until the returned function is
 	// called.
 	Break func() (repair func() error, err error)
+}
+
+// Edits is how many edits are made at once unless a harness says otherwise: 20, and 200 where the
+// environment has STEADY_NIGHTLY. Each takes a slow device its time.
+func Edits() int {
+	if os.Getenv("STEADY_NIGHTLY") != "" {
+		return 200
+	}
+	return 20
 }
 
 // patience is how long a case waits for what comes at once. Where nothing may come, the

@@ -312,17 +312,14 @@ func sameHost(s daemon.Status, token string) error {
 		s.Host, s.Fleet, t.Host, t.Fleet, s.Host)
 }
 
-func readToken(token string) (string, error) { return TokenLine(token, "steady token create HOST") }
-
-// TokenLine takes the token itself or the name of a file with it; makes is the command that
-// makes one.
-func TokenLine(token, makes string) (string, error) {
+// readToken takes the token itself or the name of a file with it.
+func readToken(token string) (string, error) {
 	raw, err := os.ReadFile(token)
 	switch {
 	case err == nil:
 		token = string(raw)
 	case !strings.HasPrefix(token, "steady1."):
-		return "", exit.Badf("--token %q is neither a token nor a readable file; %s makes one", token, makes)
+		return "", exit.Badf("--token %q is neither a token nor a readable file; steady token create HOST makes one", token)
 	}
 	return strings.TrimSpace(token), nil
 }

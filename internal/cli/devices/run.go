@@ -3,12 +3,8 @@ package devices
 import (
 	"context"
 	"crypto/ed25519"
-	"crypto/x509"
-	"errors"
 	"io"
-	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -16,7 +12,6 @@ import (
 	"github.com/steadyfleet/steady/internal/cli/agentcmd"
 	"github.com/steadyfleet/steady/internal/cli/command"
 	"github.com/steadyfleet/steady/internal/cli/exit"
-	"github.com/steadyfleet/steady/internal/disk"
 	"github.com/steadyfleet/steady/internal/identity"
 	"github.com/steadyfleet/steady/nodesdk"
 )
@@ -65,9 +60,6 @@ The drivers, each with its options:
 	return cmd
 }
 
-// fileToken is where the token stays in the state folder.
-const fileToken = "token"
-
 func (o *options) run(ctx context.Context, errOut io.Writer) error {
 	if o.state == "" {
 		return exit.Badf("the node needs a state folder; give --state DIR")
@@ -80,64 +72,24 @@ func (o *options) run(ctx context.Context, errOut io.Writer) error {
 	if err != nil {
 		return err
 	}
-	text, token, err := o.readToken()
+	cfg, err := nodesdk.Open(o.token, o.state)
 	if err != nil {
-		return err
+		return exit.Bad(err)
 	}
-	pool := x509.NewCertPool()
-	pool.AppendCertsFromPEM(text.ServerCA)
 	if o.server != "" {
-		text.Server = o.server
+		cfg.Server = o.server
 	}
 	if o.machine == "" {
 		o.machine, _ = os.Hostname() // without a name it is a machine of its own
 	}
-	log.Info("the node starts", "node", token.Node, "fleet", token.Fleet, "server", text.Server, "driver", o.driver, "state", o.state)
-	err = nodesdk.Run(ctx, nodesdk.Config{Driver: driver, DriverName: o.driver, Program: "steady " + agentcmd.Version(), Name: token.Node, Machine: o.machine,
-		Collections: collections, StateDir: o.state, Server: text.Server, RootCAs: pool, Token: text.Envelope, Log: log})
+	cfg.Driver, cfg.Collections, cfg.DriverName, cfg.Program = driver, collections, o.driver, "steady "+agentcmd.Version()
+	cfg.Machine, cfg.Log = o.machine, log
+	log.Info("the node starts", "node", cfg.Name, "server", cfg.Server, "driver", o.driver, "state", o.state)
+	err = nodesdk.Run(ctx, cfg)
 	if err != nil {
 		return exit.Bad(err)
 	}
 	return nil
-}
-
-// readToken takes the token that is given and keeps it, or the one of an earlier start.
-func (o *options) readToken() (text identity.TokenText, token identity.NodeToken, err error) {
-	kept := filepath.Join(o.state, fileToken)
-	was, err := os.ReadFile(kept)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return text, token, err
-	}
-	raw := strings.TrimSpace(string(was))
-	switch {
-	case o.token != "":
-		if raw, err = agentcmd.TokenLine(o.token, "steady node token NODE"); err != nil {
-			return text, token, err
-		}
-	case raw == "":
-		return text, token, exit.Badf("%s has no node yet; give --token, which steady node token NODE makes", o.state)
-	}
-	if text, err = identity.ParseTokenText(raw); err != nil {
-		return text, token, exit.Bad(err)
-	}
-	if token, err = text.UnverifiedNode(); err != nil {
-		return text, token, exit.Bad(err)
-	}
-	if o.token == "" {
-		return text, token, nil
-	}
-	if before, err := identity.ParseTokenText(string(was)); err == nil {
-		if old, err := before.UnverifiedNode(); err == nil && (old.Node != token.Node || old.Fleet != token.Fleet) {
-			return text, token, exit.Badf("the state folder is of node %s of fleet %s, and the token is for node %s of fleet %s; give each node a folder of its own", old.Node, old.Fleet, token.Node, token.Fleet)
-		}
-	}
-	if err := os.MkdirAll(o.state, 0o700); err != nil {
-		return text, token, err
-	}
-	if err := disk.Unversioned(o.state, "*"); err != nil {
-		return text, token, err
-	}
-	return text, token, disk.Replace(kept, []byte(raw+"\n"), 0o600)
 }
 
 // maxSecret bounds a secret, in bytes.

@@ -24,7 +24,6 @@ func TestConformance(t *testing.T) {
 	t.Parallel()
 	p := testkit.Ports(t, "tcp", 206)
 	nodetest.Run(t, nodetest.Harness{
-		Edits: testkit.Edits(),
 		Start: device,
 		Examples: []nodetest.Example{
 			{Kind: "flow", ID: "shop", Config: site(p[0], "shop", "Bearer of-the-shop"), Edited: site(p[1], "the shop", "Bearer of-the-shop"), Secret: "routes/0/handle/0/request/set/Authorization/0"},

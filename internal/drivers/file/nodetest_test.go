@@ -22,7 +22,6 @@ func TestConformance(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			nodetest.Run(t, nodetest.Harness{
-				Edits: testkit.Edits(),
 				Start: func(t *testing.T) *nodetest.Device { return device(t, name, text) },
 				Examples: []nodetest.Example{
 					{Kind: "flow", ID: "camera-1", Config: json.RawMessage(`{"port":5001,"auth":{"user":"u","password":"p4ss-w0rd"},"tags":["a","b"]}`),

@@ -19,7 +19,6 @@ func TestConformance(t *testing.T) {
 		return fmt.Sprintf(`{"mid":"a","type":"audio","port":%d,"pt":111,"codec":"opus"}`, port)
 	}
 	nodetest.Run(t, nodetest.Harness{
-		Edits: testkit.Edits(),
 		Start: device,
 		Examples: []nodetest.Example{
 			{Kind: "flow", ID: "camera-1", Secret: "pin",

@@ -23,7 +23,6 @@ import (
 func TestConformance(t *testing.T) {
 	testkit.Needs(t, testkit.MediaMTX)
 	nodetest.Run(t, nodetest.Harness{
-		Edits: testkit.Edits(),
 		Start: device,
 		Examples: []nodetest.Example{
 			{Kind: "flow", ID: "hall/camera-1", Secret: "srtReadPassphrase",

@@ -14,7 +14,6 @@ import (
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	nodetest.Run(t, nodetest.Harness{
-		Edits: testkit.Edits(),
 		Start: device,
 		Examples: []nodetest.Example{
 			{Kind: "flow", ID: "camera-1", Secret: "auth/password",

@@ -38,11 +38,10 @@ func TestConformance(t *testing.T) {
 	edited := testkit.FreeAddr(t)
 	port := strconv.Itoa(testkit.Ports(t, "tcp", 1)[0]) // of localhost, where others have theirs chosen
 	var many []string
-	for range testkit.Edits() {
+	for range nodetest.Edits() {
 		many = append(many, testkit.FreeAddr(t))
 	}
 	nodetest.Run(t, nodetest.Harness{
-		Edits: testkit.Edits(),
 		Start: func(t *testing.T) *nodetest.Device { return device(t, program, edited) },
 		Examples: []nodetest.Example{
 			{Kind: "tunnel", ID: "feed.ingress", Config: leg("localhost:"+port, "localhost:9"), Edited: leg(edited, "localhost:9")},

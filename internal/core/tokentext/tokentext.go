@@ -1,0 +1,116 @@
+// Package tokentext is the text form of tokens: one line with all that a new host or node needs
+// to begin. Nothing here checks a signature.
+package tokentext
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/steadyfleet/steady/internal/core/clock"
+)
+
+const (
+	// Prefix begins the line.
+	Prefix = "steady1."
+	// Max bounds the line, in bytes.
+	Max = 128 << 10
+)
+
+// Text is what the line has.
+type Text struct {
+	Envelope []byte `json:"envelope"` // of the token, which is signed
+	Server   string `json:"server"`   // https URL
+	ServerCA []byte `json:"serverCA"` // PEM of the servers' authority
+	Root     []byte `json:"root"`     // root envelope
+}
+
+// String returns the line: Prefix and base64url.
+func (t Text) String() string {
+	raw, err := json.Marshal(t)
+	if err != nil {
+		panic("tokentext: a Text is only bytes and text: " + err.Error())
+	}
+	return Prefix + base64.RawURLEncoding.EncodeToString(raw)
+}
+
+// Decode returns the JSON of a line. Space around it is ignored. The error says what was given
+// instead, never with its content.
+func Decode(line string) ([]byte, error) {
+	if len(line) > Max {
+		return nil, fmt.Errorf("a token of %d bytes is too long: at most %d are read", len(line), Max)
+	}
+	body, ok := strings.CutPrefix(strings.TrimSpace(line), Prefix)
+	if !ok {
+		return nil, errors.New(instead(strings.TrimSpace(line)))
+	}
+	raw, err := base64.RawURLEncoding.Strict().DecodeString(body)
+	if err != nil || !json.Valid(raw) {
+		return nil, errors.New("the token is cut short or damaged: copy the whole line")
+	}
+	return raw, nil
+}
+
+// instead says what a text is that is no token.
+func instead(text string) string {
+	const begins = "a token is one line that begins with " + Prefix
+	var doc struct {
+		PayloadType string `json:"payloadType"`
+		Token       string `json:"token"`
+	}
+	label, isPEM := strings.CutPrefix(text, "-----BEGIN ")
+	label, _, _ = strings.Cut(label, "-----")
+	switch {
+	case text == "":
+		return "it is empty: " + begins
+	case isPEM:
+		return fmt.Sprintf("it is a PEM file (%.40q): %s", label, begins)
+	case json.Unmarshal([]byte(text), &doc) != nil:
+		return "it is no token: " + begins
+	case strings.HasPrefix(doc.Token, Prefix):
+		return "it is the JSON of a command, and the token is its member \"token\": " + begins
+	case strings.HasPrefix(doc.PayloadType, "steady/root"):
+		return "it is a root of trust of the fleet: " + begins
+	case doc.PayloadType != "":
+		return fmt.Sprintf("it is a signed document of type %.60q by itself: %s", doc.PayloadType, begins)
+	}
+	return "it is a JSON document: " + begins
+}
+
+// Claims are what a token says of itself. Nothing of it is checked.
+type Claims struct {
+	Type    string        `json:"_type"`
+	Fleet   string        `json:"fleet"`
+	Host    string        `json:"host"`
+	Node    string        `json:"node"`
+	Expires clock.Instant `json:"expires"` // wall time
+}
+
+// TypeNode is the type of a token that registers a node.
+const TypeNode = "steady/node-token/v1"
+
+// Node returns the text of a line that is the token of a node, and what it says of itself.
+func Node(line string) (t Text, c Claims, err error) {
+	raw, err := Decode(line)
+	if err != nil {
+		return t, c, err
+	}
+	var envelope struct {
+		Payload []byte `json:"payload"`
+	}
+	if json.Unmarshal(raw, &t) != nil || json.Unmarshal(t.Envelope, &envelope) != nil || json.Unmarshal(envelope.Payload, &c) != nil {
+		return t, c, errors.New("the token is damaged: copy the whole line")
+	}
+	switch {
+	case c.Host != "":
+		return t, c, fmt.Errorf("it is the token of host %.63q, which an agent enrols with", c.Host)
+	case c.Type != TypeNode:
+		return t, c, fmt.Errorf("it is a document of type %.60q, and no token of a node", c.Type)
+	case c.Node == "" || t.Server == "" || !bytes.Contains(t.ServerCA, []byte("CERTIFICATE")):
+		return t, c, errors.New("the token lacks the node, the server or its authority: make it again")
+	}
+	return t, c, nil
+}
