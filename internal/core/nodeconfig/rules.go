@@ -81,7 +81,7 @@ func (r *Rules) setKey(path []string) (string, bool) {
 func (r *Rules) Ignores(field string) bool { return anyMatches(r.Ignored, split(field)) }
 
 // Withholds reports whether a field is one whose value never leaves the node.
-func (r *Rules) Withholds(field string) bool { return anyMatches(r.Secrets, split(field)) }
+func (r *Rules) Withholds(field string) bool { return r.secretAt(split(field)) }
 
 // With returns the rules with more fields ignored.
 func (r *Rules) With(ignored []string) *Rules {
@@ -109,7 +109,7 @@ func (r *Rules) CheckSecrets(config json.RawMessage) error {
 func (r *Rules) Redacted(config json.RawMessage) (json.RawMessage, bool) {
 	found := false
 	out, err := r.Replace(config, func(path []string, v any) (any, error) {
-		if v == nil || v == "" || withheld(v) || !anyMatches(r.Secrets, path) {
+		if v == nil || v == "" || withheld(v) || !r.secretAt(path) {
 			return v, nil
 		}
 		found = true
