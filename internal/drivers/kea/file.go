@@ -59,7 +59,7 @@ func (d *Driver) unread(ctx context.Context, running map[string]any) error {
 	}
 	// It was written before the program that runs began, which read it then: within one second Kea does
 	// not tell.
-	if began, known := startOf(status.PID); known && !info.ModTime().After(began) {
+	if p, runs := base.ProcessOf(status.PID, "kea-dhcp4"); runs && !info.ModTime().After(p.Began) {
 		return nil
 	}
 	return fmt.Errorf("%s has an edit that Kea has not read, or was written in the second in which Kea read it, and would be overwritten: have Kea read it once more (config-reload), or take the edit back", d.file)
