@@ -25,6 +25,7 @@ import (
 	"github.com/steadyfleet/steady/internal/control"
 	"github.com/steadyfleet/steady/internal/control/fetch"
 	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/drift"
 	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/core/server"
 	"github.com/steadyfleet/steady/internal/disk"
@@ -41,6 +42,7 @@ type serverOptions struct {
 	names                  []string
 	heartbeat, tickGap     string
 	retention, hostLife    string
+	pushRetry, pushMost    string
 	keepLog                string
 	hostMetrics, hostFacts bool
 	log                    agentcmd.Log
@@ -84,6 +86,8 @@ line on stdout says when the server listens and where.
 	f.StringVar(&o.tickGap, "max-tick-gap", "500ms", "how long an event may wait for the planner while it is busy")
 	f.StringVar(&o.retention, "retention", plan.DefaultRetention.Age.String(), "how long ended rollouts are kept whole; the last 10 of a channel always are, and no more than the last 50")
 	f.StringVar(&o.keepLog, "keep-log", "2160h", "how long records of the log are kept at least, by the signed timestamps, or by the log itself before the first; older ones are removed behind a checkpoint; 0 keeps all")
+	f.StringVar(&o.pushRetry, "push-retry", drift.RetryEvery.String(), "how long a push to a node that failed waits before it is tried again, 1s to 24h; half as long again after each more failure, and anew when the node connects")
+	f.StringVar(&o.pushMost, "push-retry-max", drift.MaxBackoff.String(), "how long it waits at most, --push-retry to 24h")
 	f.StringVar(&o.hostLife, "host-life", "168h", "how long the certificates of hosts last, 1h to 2160h; agents renew them between half and 80 % of it")
 	f.BoolVar(&o.hostFacts, "host-facts", true, "ask hosts for what they are, and keep it in the log; older servers do not read that")
 	f.BoolVar(&o.hostMetrics, "host-metrics", false, "measurements of every host in /metrics, not their sums alone")
@@ -122,6 +126,10 @@ func (o serverOptions) options(a *app) (api.Options, error) {
 	if err != nil || keepLog != 0 && keepLog < clock.Second {
 		return api.Options{}, exit.Badf("--keep-log %s: expected a duration of 1s or more, such as 2160h, or 0", o.keepLog)
 	}
+	pushes, err := o.backoff()
+	if err != nil {
+		return api.Options{}, err
+	}
 	hostLife, err := clock.ParseDuration(o.hostLife)
 	if err != nil || hostLife < clock.Hour || hostLife > 90*clock.Day {
 		return api.Options{}, exit.Badf("--host-life %s: expected a duration from 1h to 2160h", o.hostLife)
@@ -137,7 +145,7 @@ func (o serverOptions) options(a *app) (api.Options, error) {
 	opts := api.Options{
 		Fleet: o.fleet, DataDir: o.data, Listen: o.listen, OperatorListen: o.operatorListen, Names: o.names, MaxLogBytes: o.maxLog, Strict: o.strict, Connections: o.connections,
 		Control: control.Config{
-			Config:  server.Config{Heartbeat: heartbeat, MaxTickGap: gap, Retention: plan.Retention{Age: retention, Keep: plan.DefaultRetention.Keep, Most: plan.DefaultRetention.Most}},
+			Config:  server.Config{Heartbeat: heartbeat, MaxTickGap: gap, PushBackoff: pushes, Retention: plan.Retention{Age: retention, Keep: plan.DefaultRetention.Keep, Most: plan.DefaultRetention.Most}},
 			Version: agentcmd.Version(), Log: log, HostLife: hostLife.Std(), KeepLog: keepLog, CollectEvery: collectEvery, CollectGrace: collectGrace, HostMetrics: o.hostMetrics, NoHostFacts: !o.hostFacts,
 		},
 	}
@@ -154,6 +162,17 @@ func (o serverOptions) options(a *app) (api.Options, error) {
 		}
 	}
 	return opts, nil
+}
+
+// backoff is how long pushes to nodes that failed wait.
+func (o serverOptions) backoff() (b drift.Backoff, err error) {
+	if b.First, err = clock.ParseDuration(o.pushRetry); err != nil || b.First < drift.MinRetry || b.First > drift.MaxRetry {
+		return b, exit.Badf("--push-retry %s: expected a duration from %s to %s", o.pushRetry, drift.MinRetry, drift.MaxRetry)
+	}
+	if b.Most, err = clock.ParseDuration(o.pushMost); err != nil || b.Most < b.First || b.Most > drift.MaxRetry {
+		return b, exit.Badf("--push-retry-max %s: expected a duration from --push-retry, %s, to %s", o.pushMost, b.First, drift.MaxRetry)
+	}
+	return b, nil
 }
 
 // gcPercent is the server's GOGC unless the environment gives one: most of its

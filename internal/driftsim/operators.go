@@ -61,8 +61,10 @@ func (w *World) operate() {
 		_ = w.edit(drift.Resume{Node: n.name, Push: w.chance(50)})
 	case p < 88:
 		w.adopt(n)
-	case p < 90:
+	case p < 89:
 		_ = w.edit(drift.Reconcile{Node: n.name})
+	case p < 90:
+		_ = w.edit(drift.PushNow{Node: n.name})
 	case p < 93:
 		w.ignore()
 	case p < 94:

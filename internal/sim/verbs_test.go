@@ -143,6 +143,8 @@ var asked = map[string]string{
 	"create-forecast":      "none: it plays a copy of the state, and changes nothing of the fleet",
 	"operate-node":         nodesReason,
 	"resume-node":          nodesReason,
+	"push-node":            nodesReason,
+	"push-object":          nodesReason,
 	"retire-node":          nodesReason,
 	"adopt-objects":        nodesReason,
 	"set-object":           nodesReason,

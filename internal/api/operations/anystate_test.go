@@ -242,6 +242,12 @@ func drawObject(t *rapid.T, s *drift.State, n *drift.Node, name string) {
 			e := &drift.Episode{Node: n.Name, Kind: o.Kind, Name: name, Role: d.Role, Drift: kind, OpenedAt: drawnNow.Add(-clock.Hour), Decided: rapid.IntRange(0, 3).Draw(t, "decided") == 0}
 			e.Drifted = event.Drifted{Episode: "d" + name, ID: name, Conflict: rapid.IntRange(0, 3).Draw(t, "conflict") == 0}
 			n.Episodes[drift.Key(o.Kind, name)] = e
+			if kind == drift.Missing { // what was said of the effect ended with it
+				l.Effect = ""
+			}
+		}
+		if !n.Online {
+			l.Effect = ""
 		}
 	}
 	s.Objects[drift.Key(o.Kind, name)] = o

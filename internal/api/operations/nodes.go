@@ -50,7 +50,7 @@ type (
 		AtRecord
 		Kind   string       `path:"kind" enum:"flow,tunnel,document"`
 		Search string       `query:"search" maxLength:"63" doc:"A part of the name, or of that of one of its nodes"`
-		Status drift.Status `query:"status" enum:"pending,pushing,pushed,failed," doc:"Push status, the worst of all legs"`
+		Status drift.Status `query:"status" enum:"pending,pushing,pushed,failed,extraneous," doc:"Push status, the worst of all legs; extraneous is what a node has and the server does not know"`
 		Cut
 	}
 	// ObjectPath is embedded in inputs, which takes an exported name.
@@ -112,6 +112,9 @@ func (h *Handler) nodes() {
 	do(h, post("resume-node", "/nodes/{node}/resume", "Have a paused node go on"), operating, func(ctx context.Context, in *nodeIn[operator.Resume]) error {
 		return h.edit(ctx, drift.Resume{Node: in.Node, Push: in.Body.Push}, in.Body.Reason)
 	})
+	add(h, post("push-node", "/nodes/{node}/push", "Push what of a node is pending or failed now"), operating, func(ctx context.Context, in *nodeIn[operator.PushNow]) ([]drift.PushOutcome, error) {
+		return h.pushNow(ctx, drift.PushNow{Node: in.Node}, in.Body)
+	})
 	do(h, post("retire-node", "/nodes/{node}/retire", "End the identity of a node"), admin, func(ctx context.Context, in *nodeIn[operator.Verb]) error {
 		return h.edit(ctx, drift.Retire{Node: in.Node}, in.Body.Reason)
 	})
@@ -132,6 +135,9 @@ func (h *Handler) nodes() {
 	add(h, big("preview-object", http.MethodPost, "/config/{kind}/{name}/preview", "Say what setting an object would come to"), viewing, h.previewObject)
 	do(h, big("remove-object", http.MethodDelete, "/config/{kind}/{name}", "Have every node delete an object"), operating, func(ctx context.Context, in *removeObjectIn) error {
 		return h.edit(ctx, drift.Remove{Kind: in.Kind, Name: in.Name}, in.Reason)
+	})
+	add(h, post("push-object", "/config/{kind}/{name}/push", "Push what of an object is pending or failed now"), operating, func(ctx context.Context, in *objectIn[operator.PushNow]) ([]drift.PushOutcome, error) {
+		return h.pushNow(ctx, drift.PushNow{Kind: in.Kind, Name: in.Name}, in.Body)
 	})
 	do(h, post("restore-object", "/config/{kind}/{name}/restore", "Take an object out of the bin"), operating, func(ctx context.Context, in *objectIn[operator.Verb]) error {
 		return h.edit(ctx, drift.Unbin{Kind: in.Kind, Name: in.Name}, in.Body.Reason)
@@ -214,15 +220,34 @@ func (h *Handler) operateNode(ctx context.Context, in *nodeVerbIn) error {
 	return h.edit(ctx, drift.Reconcile{Node: in.Node}, in.Body.Reason)
 }
 
-func (h *Handler) setObject(ctx context.Context, in *objectIn[operator.SetObject]) (out drift.ObjectDetail, err error) {
+// pushNow says of each leg what became of it as its push was asked for.
+func (h *Handler) pushNow(ctx context.Context, push drift.PushNow, b operator.PushNow) (out []drift.PushOutcome, err error) {
+	var failed error
+	err = h.c.ViewNodes(ctx, func(s *drift.State) { out, failed = s.PushOutcomes(push, h.c.Now()) })
+	if err = cmp.Or(err, h.c.NodeRefusal(failed)); err != nil || b.DryRun {
+		return out, err
+	}
+	return out, h.edit(ctx, push, b.Reason)
+}
+
+func (h *Handler) setObject(ctx context.Context, in *objectIn[operator.SetObject]) (out operator.ObjectSet, err error) {
 	b := in.Body
-	_, err = h.c.EditNodes(ctx, drift.Set{Kind: in.Kind, Name: in.Name, Definition: b.Definition, Version: b.Version, Create: b.Create, AllowPorts: b.AllowPortConflict},
+	events, err := h.c.EditNodes(ctx, drift.Set{Kind: in.Kind, Name: in.Name, Definition: b.Definition, Version: b.Version, Create: b.Create, AllowPorts: b.AllowPortConflict},
 		drift.By{Actor: actor(ctx), Reason: b.Reason})
 	if err != nil {
 		return out, err
 	}
+	out.Unchanged = true
+	for _, ev := range events {
+		switch ev.(type) {
+		case event.ConfigSet:
+			out.Unchanged = false
+		case event.PushRequested:
+			out.Requested++
+		}
+	}
 	var failed error
-	if err = h.c.ViewNodes(ctx, func(s *drift.State) { out, failed = s.ObjectDetail(in.Kind, in.Name, h.c.Now()) }); err == nil {
+	if err = h.c.ViewNodes(ctx, func(s *drift.State) { out.ObjectDetail, failed = s.ObjectDetail(in.Kind, in.Name, h.c.Now()) }); err == nil {
 		err = h.c.NodeRefusal(failed)
 	}
 	return out, err

@@ -75,6 +75,7 @@ var Remedies = []RemedyCommand{
 	{status.NodeStart, "steady node show {0}", "show-node"},
 	{status.ObjectShow, "steady {0} show {1}", "show-object"},
 	{status.ObjectEdit, "steady {0} edit {1}", "set-object"},
+	{status.ObjectPush, "steady {0} push {1}", "push-object"},
 	{status.DriftShow, "steady drift show {0}", "show-drift"},
 	{status.DriftResolve, "steady drift resolve {0}", "resolve-drift"},
 	{status.SessionShow, "steady session show {0}", "show-session"},

@@ -71,6 +71,9 @@ var nodeMessages = []message{
 		}
 		return words
 	}),
+	row(func(v event.PushRequested) string {
+		return prose.Format("%s is to be pushed now[; by %s][: %s]", objectOn(v.SyncOf), v.Actor, v.Reason)
+	}),
 	row(func(v event.EffectChanged) string {
 		return objectOn(v.SyncOf) + " is " + prose.Detailed(v.Effect, v.Detail)
 	}),

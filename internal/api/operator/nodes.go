@@ -22,6 +22,20 @@ type SetObject struct {
 	Reason            string `json:"reason,omitempty" maxLength:"1000" doc:"Why, for the log"`
 }
 
+// ObjectSet is an object as it is defined now. Unchanged says that it was defined like that already;
+// Requested, how many of its legs, which had failed, are pushed again all the same.
+type ObjectSet struct {
+	drift.ObjectDetail
+	Unchanged bool `json:"unchanged,omitempty"`
+	Requested int  `json:"requested,omitempty"`
+}
+
+// PushNow has what is pending or failed be pushed now.
+type PushNow struct {
+	DryRun bool   `json:"dryRun,omitempty" doc:"Push nothing, and say what would be"`
+	Reason string `json:"reason,omitempty" maxLength:"1000" doc:"Why, for the log"`
+}
+
 // ObjectPreview is what setting an object would come to.
 type ObjectPreview struct {
 	Definition nodeconfig.Definition `json:"definition"` // in normal form
@@ -163,7 +177,7 @@ func (c *Client) Object(ctx context.Context, kind, name string) (o drift.ObjectD
 }
 
 // SetObject sets an object, and returns it.
-func (c *Client) SetObject(ctx context.Context, kind, name string, s SetObject) (o drift.ObjectDetail, err error) {
+func (c *Client) SetObject(ctx context.Context, kind, name string, s SetObject) (o ObjectSet, err error) {
 	return o, c.send(ctx, http.MethodPut, objectPath(kind, name), nil, s, &o)
 }
 
@@ -179,6 +193,16 @@ func (c *Client) RemoveObject(ctx context.Context, kind, name, reason string) er
 		q.Set("reason", reason)
 	}
 	return c.send(ctx, http.MethodDelete, objectPath(kind, name), q, nil, nil)
+}
+
+// PushObject has what of an object is pending or failed be pushed now, and says what of each leg becomes.
+func (c *Client) PushObject(ctx context.Context, kind, name string, p PushNow) (out []drift.PushOutcome, err error) {
+	return out, c.post(ctx, objectPath(kind, name)+"/push", p, &out)
+}
+
+// PushNode is PushObject for all that is to be on a node.
+func (c *Client) PushNode(ctx context.Context, name string, p PushNow) (out []drift.PushOutcome, err error) {
+	return out, c.post(ctx, "/nodes/"+url.PathEscape(name)+"/push", p, &out)
 }
 
 // RestoreObject takes an object out of the bin.

@@ -26,7 +26,7 @@ func Node(e *command.Env, more ...*cobra.Command) *cobra.Command {
 	a := verbs{e}
 	return command.Group(command.GroupWatch, "node", "Nodes: devices that own their configuration",
 		"  steady node token gw-1\n  steady node list\n  steady node show gw-1",
-		append([]*cobra.Command{a.nodeList(), a.nodeShow(), a.nodeReconcile(), a.nodeResume(), a.nodeAdopt(), a.nodeDismiss(), a.nodeRetire()}, append(runVerbs(e), more...)...)...)
+		append([]*cobra.Command{a.nodeList(), a.nodeShow(), a.nodeReconcile(), a.nodePush(), a.nodeResume(), a.nodeAdopt(), a.nodeDismiss(), a.nodeRetire()}, append(runVerbs(e), more...)...)...)
 }
 
 // Objects returns a command for each kind of objects.
@@ -180,7 +180,9 @@ func detailOf(l drift.LegRow) string {
 			add("Next: " + l.Wait.Next)
 		}
 	}
-	if l.Drift != "" && (l.Wait == nil || l.Wait.Code != drift.WaitsConflict) {
+	if l.Drift != "" && l.Episode == "" { // it waits to be adopted
+		add(l.Drift + " on the node. Next: steady node adopt " + l.Node)
+	} else if l.Drift != "" && (l.Wait == nil || l.Wait.Code != drift.WaitsConflict) {
 		add(l.Drift + " on the node. Next: steady drift show " + l.Episode)
 	}
 	if l.Summary.Word == drift.WordNotInEffect { // the column of the status has the word

@@ -37,7 +37,7 @@ var shorts = map[string]string{
 
 func (a objects) command() *cobra.Command {
 	return command.Group(command.GroupWatch, a.kind, shorts[a.kind],
-		a.examples("  steady KIND list\n  steady KIND create a -f a.yaml\n  steady KIND show a"), a.list(), a.show(), a.create(), a.edit(), a.remove(), a.restore(), a.history())
+		a.examples("  steady KIND list\n  steady KIND create a -f a.yaml\n  steady KIND show a"), a.list(), a.show(), a.create(), a.edit(), a.push(), a.remove(), a.restore(), a.history())
 }
 
 // examples puts the kind's name into examples.
@@ -46,13 +46,16 @@ func (a objects) examples(s string) string { return strings.ReplaceAll(s, "KIND"
 // names completes the names of objects.
 func (a objects) names(cmd *cobra.Command) *cobra.Command {
 	return completed(a.verbs, cmd, func(ctx context.Context, c *operator.Client) ([]drift.ObjectRow, error) {
-		return c.Objects(ctx, a.kind)
+		all, err := c.Objects(ctx, a.kind)
+		return slices.DeleteFunc(all, func(o drift.ObjectRow) bool { return o.Local }), err
 	}, func(o drift.ObjectRow) string { return o.Name })
 }
 
 func (a objects) list() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "list", Short: fmt.Sprintf("List the %ss with the push status of each leg", a.kind),
+		Long: fmt.Sprintf(`Lists the %ss with the push status of each leg. One that a node has and the server does
+not know is extraneous, or unadopted where it waits together with others.`, a.kind),
 		Example: a.examples("  steady KIND list\n  steady KIND list -o json"),
 	}
 	return command.Lists(a.Env, cmd, func(ctx context.Context, c *operator.Client, _ []string) ([]drift.ObjectRow, error) {
@@ -69,7 +72,7 @@ func (a objects) list() *cobra.Command {
 				details = append(details, d)
 			}
 		}
-		return []string{o.Name, o.Summary.Word, strings.Join(nodes, ", "), fmt.Sprint(o.Version), prose.Ago(o.ChangedAt, a.Wall()), strings.Join(details, "; ")}
+		return []string{o.Name, o.Summary.Word, strings.Join(nodes, ", "), count(int(o.Version)), prose.Ago(o.ChangedAt, a.Wall()), strings.Join(details, "; ")}
 	})
 }
 
@@ -246,7 +249,14 @@ func (a objects) put(ctx context.Context, c *operator.Client, name string, s ope
 		return err
 	}
 	return a.Print(o, func() error {
-		a.Printf("%s %s is defined, version %d. Its nodes are pushed to: steady %s show %s\n", a.kind, name, o.Version, a.kind, name)
+		what := fmt.Sprintf("is defined, version %d. Its nodes are pushed to", o.Version)
+		switch {
+		case o.Unchanged && o.Requested > 0:
+			what = fmt.Sprintf("is defined like that already, version %d, and nothing of it was changed. What failed of it is pushed again now", o.Version)
+		case o.Unchanged:
+			what = fmt.Sprintf("is defined like that already, version %d: nothing was changed, and nothing is pushed again", o.Version)
+		}
+		a.Printf("%s %s %s: steady %[1]s show %[2]s\n", a.kind, name, what)
 		return a.legTable(o.Legs, true)
 	})
 }

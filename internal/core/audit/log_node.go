@@ -31,6 +31,8 @@ func (l *Log) nodeEvent(e event.Entry, ev event.OfNodes) {
 		l.must(ev.Actor != "", "S28", "%s %s was set by nobody", ev.Kind, ev.Name)
 	case event.ConfigRemoved:
 		l.must(ev.Actor != "", "S28", "%s %s was removed by nobody", ev.Kind, ev.Name)
+	case event.PushRequested:
+		l.must(ev.Actor != "", "S28", "a push to node %s was asked for by nobody", ev.Node)
 	case event.DriftResolved:
 		l.must(ev.Actor != "", "S28", "drift %s was resolved by nobody", ev.Episode)
 	case event.DriftIgnored:

@@ -52,7 +52,7 @@ func (in Snapshot) decide(s *State, _ clock.Instant) ([]event.OfNodes, error) {
 	if !c.pauses(in, actual) {
 		landed := c.readBack(in, actual)
 		for _, r := range s.legsOf(n.Name) {
-			if o, d, l := s.leg(r); r != landed {
+			if o, d, l := s.leg(r); r != landed && l.BinnedUntil == 0 {
 				c.leg(o, d, l, actual[place{o.Kind, d.ID}])
 			}
 		}

@@ -49,30 +49,43 @@ type Set struct {
 // MaxObjects bounds the objects of all nodes.
 const MaxObjects = 200_000
 
-func (in Set) decide(s *State, by By, _ clock.Instant) ([]event.OfNodes, error) {
+// decide sets the definition. One that is there already changes nothing, and what of it failed is
+// pushed again.
+func (in Set) decide(s *State, by By, now clock.Instant) ([]event.OfNodes, error) {
 	d, err := s.Check(in)
 	if err != nil {
 		return nil, err
 	}
 	old := s.Objects[Key(in.Kind, in.Name)]
 	if old != nil && !old.Removed && equal(d, old.Definition) && !old.binned() {
-		return nil, nil
+		return s.requests(s.legsOfObject(old), by, now), nil
 	}
-	ev := event.ConfigSet{Object: event.Object{Kind: in.Kind, Name: in.Name}, Version: 1, Definition: d, Origin: event.OriginOperator, Actor: by.Actor, Reason: by.Reason}
-	if old != nil {
-		ev.Version = old.Version + 1
-	}
-	return []event.OfNodes{ev}, nil
+	return []event.OfNodes{event.ConfigSet{Object: event.Object{Kind: in.Kind, Name: in.Name}, Version: s.nextVersion(in.Kind, in.Name), Definition: d, Origin: event.OriginOperator, Actor: by.Actor, Reason: by.Reason}}, nil
 }
 
-func (o *Object) binned() bool {
-	for _, l := range o.Legs { // order-free: any of them does
+// nextVersion is the one that an object is set to next.
+func (s *State) nextVersion(kind, name string) uint64 {
+	if o := s.Objects[Key(kind, name)]; o != nil {
+		return o.Version + 1
+	}
+	return 1
+}
+
+// binned reports whether a leg is in the bin.
+func (o *Object) binned() bool { return o.legsInBin() > 0 }
+
+func (o *Object) legsInBin() (count int) {
+	for _, l := range o.Legs { // order-free: it only counts
 		if l.BinnedUntil != 0 {
-			return true
+			count++
 		}
 	}
-	return false
+	return count
 }
+
+// freesName reports whether another object may have the name: nothing has it, or what is being
+// deleted, or what is in the bin with all of its legs.
+func (o *Object) freesName() bool { return o == nil || o.Removed || o.legsInBin() == len(o.Legs) }
 
 func equal(a, b nodeconfig.Definition) bool {
 	x, _ := json.Marshal(a)
@@ -89,7 +102,7 @@ func (s *State) Check(in Set) (nodeconfig.Definition, error) {
 	}
 	old := s.Objects[Key(in.Kind, in.Name)]
 	switch {
-	case in.Create && old != nil && !old.Removed:
+	case in.Create && !old.freesName():
 		return d, refuse(CodeConflict, "there is a %s %s already; steady %s edit %s changes it", in.Kind, in.Name, in.Kind, in.Name)
 	case in.Version != 0 && (old == nil || old.Version != in.Version):
 		return d, refuse(CodeConflict, "%s %s was changed meanwhile; load it again, and repeat the change", in.Kind, in.Name)
@@ -176,8 +189,8 @@ func (s *State) listeners(node string, p nodeconfig.Port, but place, same bool) 
 		return slices.ContainsFunc(s.RulesOf(node, kind, name).Listens(config), p.Overlaps)
 	}
 	for _, r := range s.legsOf(node) {
-		o, d, _ := s.leg(r)
-		if o.Removed || same && (place{o.Kind, d.ID}) == but || !overlaps(o.Kind, o.Name, o.Definition.Config(d)) {
+		o, d, l := s.leg(r)
+		if o.Removed || l.BinnedUntil != 0 || same && (place{o.Kind, d.ID}) == but || !overlaps(o.Kind, o.Name, o.Definition.Config(d)) {
 			continue
 		}
 		out = append(out, o.Kind+" "+o.Name)
@@ -211,6 +224,9 @@ func (in Remove) decide(s *State, by By, _ clock.Instant) ([]event.OfNodes, erro
 func (s *State) object(kind, name string) (*Object, error) {
 	o := s.Objects[Key(kind, name)]
 	if o == nil || o.Anonymous {
+		if e := s.localEpisode(kind, name); e != nil {
+			return nil, refuse(CodeUnknown, "the server does not know a %s %q, and node %s has one: steady drift show %s", kind, name, e.Node, e.Episode)
+		}
 		return nil, refuse(CodeUnknown, "there is no %s %q; steady %s list shows those that are there", kind, name, kind)
 	}
 	return o, nil
@@ -226,6 +242,14 @@ func (in Unbin) decide(s *State, by By, _ clock.Instant) ([]event.OfNodes, error
 			return nil, refuse(CodeConflict, "%s %s is not in the bin: it was deleted by decision %s; steady drift undo %s takes that back", in.Kind, in.Name, r.Resolution, r.Resolution)
 		}
 		return nil, cmp.Or(err, refuse(CodeConflict, "%s %s is not in the bin", in.Kind, in.Name))
+	}
+	back := o.Definition
+	back.Legs = slices.DeleteFunc(slices.Clone(back.Legs), func(l nodeconfig.Leg) bool { return o.Legs[l.Role].BinnedUntil == 0 })
+	if err := s.free(in.Kind, in.Name, &back); err != nil {
+		return nil, err
+	}
+	if used := s.PortConflicts(in.Kind, in.Name, back); len(used) > 0 {
+		return nil, refuse(CodePort, "%s; change one of the two: steady %s edit %s takes this one out of the bin as well", strings.Join(used, "; "), in.Kind, in.Name)
 	}
 	return []event.OfNodes{event.ConfigRestored{Object: event.Object{Kind: in.Kind, Name: in.Name}, Actor: by.Actor, Reason: by.Reason}}, nil
 }

@@ -27,7 +27,7 @@ func (s *State) fold(at clock.Instant, ev event.Event) {
 	switch ev := ev.(type) {
 	case event.ConfigSet, event.ConfigRemoved, event.ConfigRestored, event.ConfigPurged:
 		s.foldObject(at, ev)
-	case event.PushStarted, event.PushSucceeded, event.PushFailed, event.EffectChanged, event.GhostCleanup:
+	case event.PushStarted, event.PushSucceeded, event.PushFailed, event.PushRequested, event.EffectChanged, event.GhostCleanup:
 		s.foldPush(at, ev)
 	case event.DriftExtraneous, event.DriftMissing, event.DriftMismatched, event.DriftChanged, event.DriftClosed:
 		s.foldDrift(at, ev)
@@ -80,6 +80,11 @@ func (s *State) foldNode(at clock.Instant, ev event.OfNodes) {
 		if !n.Online {
 			n.Since = at
 		}
+		for _, r := range s.legs[n.Name] { // order-free: each by itself
+			_, _, l := s.leg(r)
+			l.again() // what is pending or failed is pushed once it was compared
+			l.Effect, l.Detail = "", ""
+		}
 		n.UnreadSince = cmp.Or(n.UnreadSince, at)
 		n.Session, n.Online, n.Why, n.Compare, n.RefusedFor = ev.Session, true, "", true, ""
 		n.Instance, n.Machine, n.Driver, n.Version = ev.Instance, ev.Machine, ev.Driver, ev.Version
@@ -90,6 +95,10 @@ func (s *State) foldNode(at clock.Instant, ev event.OfNodes) {
 	case event.NodeDisconnected:
 		if ev.Session == n.Session && n.Online {
 			n.Online, n.Since, n.Why, n.UnreadSince = false, at, ev.Reason, cmp.Or(n.UnreadSince, at)
+			for _, r := range s.legs[n.Name] { // order-free: each by itself
+				_, _, l := s.leg(r)
+				l.Effect, l.Detail = "", "" // nothing new is known of it
+			}
 		}
 	case event.NodePaused:
 		n.Paused = &Pause{ev.Code, ev.Detail, at}
@@ -125,7 +134,8 @@ func (s *State) foldResumed(n *Node, ev event.NodeResumed) {
 	}
 	for _, r := range s.legsOf(n.Name) {
 		if o, _, l := s.leg(r); !o.Removed && l.BinnedUntil == 0 {
-			l.Acked, l.Unknown, l.RetryAt, l.Attempts, l.FailedSince = nil, l.Unknown || l.Acked != nil, 0, 0, 0
+			l.again()
+			l.Acked, l.Unknown, l.Attempts, l.FailedSince = nil, l.Unknown || l.Acked != nil, 0, 0
 			l.wait()
 		}
 	}
@@ -162,6 +172,9 @@ func (s *State) foldDrift(at clock.Instant, ev event.Event) {
 		open(ev.SyncOf, Extraneous, ev.Drifted)
 	case event.DriftMissing:
 		open(ev.SyncOf, Missing, ev.Drifted)
+		if _, _, l := s.pushedLeg(ev.SyncOf); l != nil {
+			l.Effect, l.Detail = "", ""
+		}
 	case event.DriftMismatched:
 		open(ev.SyncOf, Mismatched, ev.Drifted)
 	case event.DriftChanged:
@@ -228,7 +241,8 @@ func (s *State) foldResolved(at clock.Instant, ev event.DriftResolved) {
 		}
 		n.Compare = true
 	case ActionRepush, ActionDeleteNode:
-		l.Match, l.RetryAt, l.Attempts, l.FailedSince, l.Code, l.Error = &ev.ETag, 0, 0, 0, "", ""
+		l.again()
+		l.Match, l.Attempts, l.FailedSince, l.Code, l.Error = &ev.ETag, 0, 0, "", ""
 		l.wait()
 	}
 }

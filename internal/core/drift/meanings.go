@@ -14,7 +14,7 @@ var NodeMeanings = []prose.Meaning{
 
 // LegMeanings are the push statuses (seed 000).
 var LegMeanings = []prose.Meaning{
-	{Word: string(Failed), Means: "the node refused it, or could not do it", Next: "read the error, and edit the object; it is tried again every 30 s and then less often"},
+	{Word: string(Failed), Means: "the node refused it, or could not do it", Next: "read the error, and edit the object; it is tried again when the node connects, after 30 s and then less often, and at once by steady flow push"},
 	{Word: string(Pending), Means: "it is recorded, and not pushed yet", Next: "what it waits for stands beside it"},
 	{Word: string(Pushing), Means: "it was sent, and the node has not answered yet", Next: "nothing: an answer that is lost is read back"},
 	{Word: string(Pushed), Means: "the node acknowledged it", Next: "nothing"},

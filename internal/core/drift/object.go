@@ -18,11 +18,15 @@ func (s *State) foldObject(at clock.Instant, ev event.Event) {
 		}
 	case event.ConfigRestored:
 		if o := s.Objects[Key(ev.Kind, ev.Name)]; o != nil {
-			for _, l := range o.Legs { // order-free: each by itself
-				if l.BinnedUntil != 0 {
+			s.unindex(o)
+			for i := range o.Definition.Legs {
+				d := &o.Definition.Legs[i]
+				if l := o.Legs[d.Role]; l.BinnedUntil != 0 {
 					*l = Leg{Status: Pending}
+					s.asks(o.Kind, d)
 				}
 			}
+			s.index(o)
 		}
 	case event.ConfigPurged:
 		if o := s.Objects[Key(ev.Kind, ev.Name)]; o != nil {
@@ -50,9 +54,10 @@ func (s *State) foldSet(at clock.Instant, ev event.ConfigSet) {
 		if r, taken := s.legs[d.Node][place{o.Kind, d.ID}]; taken {
 			s.succeed(o, d, r, ev.Base)
 		}
-		if n := s.Nodes[d.Node]; n != nil && (ev.Base != "" || n.Adoption != nil || n.Episodes[Key(ev.Kind, d.ID)] != nil) {
-			n.Compare = true // what is drift is another question now
+		if n := s.Nodes[d.Node]; n != nil && ev.Base != "" {
+			n.Compare = true
 		}
+		s.asks(ev.Kind, d)
 	}
 	s.index(o)
 	if old != nil {
@@ -60,10 +65,18 @@ func (s *State) foldSet(at clock.Instant, ev event.ConfigSet) {
 	}
 }
 
+// asks has a node be compared of which something is open about the place of a leg: what is drift is
+// another question now.
+func (s *State) asks(kind string, d *nodeconfig.Leg) {
+	if n := s.Nodes[d.Node]; n != nil && (n.Adoption != nil || n.Episodes[Key(kind, d.ID)] != nil) {
+		n.Compare = true
+	}
+}
+
 // adopt is the leg of a new definition, with what is known of its node.
 func (o *Object) adopt(old *Object, d *nodeconfig.Leg, base string, at clock.Instant) *Leg {
 	l, was, config := &Leg{Status: Pending}, old.at(d), o.Definition.Config(d)
-	if was != nil && !was.Gone {
+	if was != nil && !was.Gone && was.BinnedUntil == 0 {
 		l.Acked, l.Effect, l.Detail, l.Match, l.Unknown = was.Acked, was.Effect, was.Detail, was.Match, was.Unknown
 		if was.Status == Pushing {
 			l.Status = Pushing
@@ -150,7 +163,7 @@ func (s *State) buryMoved(at clock.Instant, old, o *Object) {
 
 // bury makes a tombstone of one leg that nothing else of the server is about.
 func (s *State) bury(at clock.Instant, kind string, d *nodeconfig.Leg, l *Leg) {
-	if n := s.Nodes[d.Node]; n == nil || n.RetiredAt != 0 || l.Acked == nil && l.Status != Pushing && l.Match == nil && !l.Unknown {
+	if n := s.Nodes[d.Node]; n == nil || n.RetiredAt != 0 || l.BinnedUntil != 0 || l.Acked == nil && l.Status != Pushing && l.Match == nil && !l.Unknown {
 		return // it never had it, or nobody can be asked
 	}
 	name := "~" + d.Node + "/" + d.ID
@@ -180,11 +193,12 @@ func (s *State) foldRemoved(at clock.Instant, o *Object, keep bool) {
 		d := &o.Definition.Legs[i]
 		l := o.Legs[d.Role]
 		n := s.Nodes[d.Node]
-		if n == nil || n.RetiredAt != 0 || l.Acked == nil && l.Status != Pushing && l.Match == nil && !l.Unknown && (l.Absent || l.Attempts == 0) {
+		if n == nil || n.RetiredAt != 0 || l.BinnedUntil != 0 || l.Acked == nil && l.Status != Pushing && l.Match == nil && !l.Unknown && (l.Absent || l.Attempts == 0) {
 			s.gone(o, d, l) // the node never had it
 			continue
 		}
-		l.Attempts, l.RetryAt, l.FailedSince, l.Code, l.Error, l.BinnedUntil = 0, 0, 0, "", "", 0
+		l.again()
+		l.Attempts, l.FailedSince, l.Code, l.Error = 0, 0, "", ""
 		l.wait()
 	}
 }
@@ -198,10 +212,7 @@ func (l *Leg) wait() {
 
 // gone notes that a node has a leg no more; with the last one the tombstone goes.
 func (s *State) gone(o *Object, d *nodeconfig.Leg, l *Leg) {
-	p := place{o.Kind, d.ID}
-	if s.legs[d.Node][p] == (legRef{o.key(), d.Role}) {
-		delete(s.legs[d.Node], p)
-	}
+	s.unindexLeg(o, d)
 	l.Gone, l.Status, l.BinnedUntil = true, Pushed, 0
 	s.touchObject(o)
 	for _, other := range o.Legs { // order-free: all of them count

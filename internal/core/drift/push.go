@@ -2,8 +2,6 @@ package drift
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -173,13 +171,20 @@ func (s *State) foldPush(at clock.Instant, ev event.Event) {
 		s.foldSucceeded(at, ev)
 	case event.PushFailed:
 		s.foldFailed(at, ev)
+	case event.PushRequested:
+		if _, _, l := s.pushedLeg(ev.SyncOf); l != nil {
+			l.again()
+		}
 	case event.EffectChanged:
 		if _, _, l := s.pushedLeg(ev.SyncOf); l != nil {
 			l.Effect, l.Detail = ev.Effect, ev.Detail
 		}
 	case event.GhostCleanup:
-		if _, _, l := s.pushedLeg(ev.SyncOf); l != nil {
-			l.BinnedUntil, l.RetryAt = ev.RestoreUntil, 0
+		if o, d, l := s.pushedLeg(ev.SyncOf); l != nil {
+			s.unindexLeg(o, d)
+			l.again()
+			l.BinnedUntil, l.Effect, l.Detail = ev.RestoreUntil, "", ""
+			s.index(o)
 		}
 	}
 }
@@ -260,6 +265,7 @@ func (s *State) foldFailed(at clock.Instant, ev event.PushFailed) {
 	if ev.Code == CodeUnknownOutcome {
 		n.Compare = true // what it came to is read back
 	}
+	l.Failures++
 	if ev.Conflict {
 		l.Status, l.Attempts, l.RetryAt = Pending, ev.Attempt, ev.RetryAt
 		if l.Acked != nil && ev.ETag != "" {
@@ -318,7 +324,7 @@ func (s *State) judge(n *Node, in Answer, now clock.Instant) []event.OfNodes {
 	}
 	attempt := l.Attempts + 1
 	return []event.OfNodes{event.PushFailed{SyncOf: of, Op: f.Op, Code: cmp.Or(in.Code, string(in.Outcome)), Error: clip(cmp.Or(in.Error, "the node gave no reason")),
-		Absent: in.Object == nil, Attempt: attempt, RetryAt: now.Add(backoff(n.Name+"/"+f.Object+"/"+f.Role, attempt))}}
+		Absent: in.Object == nil, Attempt: attempt, RetryAt: now.Add(s.Backoff.wait(n.Name+"/"+f.Object+"/"+f.Role, l.Failures+1))}}
 }
 
 // clip bounds a text of a node and makes it one line.
@@ -333,23 +339,12 @@ func (s *State) conflict(n *Node, o *Object, d *nodeconfig.Leg, l *Leg, in Answe
 	if same {
 		ev.ETag, ev.Observed = in.Object.ETag, in.Object.Config
 		if ev.Attempt > 3 { // a device that changes all the time
-			ev.RetryAt = now.Add(backoff(n.Name+"/"+d.ID, ev.Attempt))
+			ev.RetryAt = now.Add(s.Backoff.wait(n.Name+"/"+d.ID, l.Failures+1))
 		}
 		return []event.OfNodes{ev}
 	}
-	ev.RetryAt = now.Add(RetryEvery)
+	ev.RetryAt = now.Add(s.Backoff.WithDefaults().First)
 	c := comparison{s: s, n: n}
 	c.leg(o, d, l, in.Object)
 	return append([]event.OfNodes{ev}, c.out...)
-}
-
-// backoff is how long to wait after so many failures: 30 s at first, up to ten minutes, a
-// fifth more or less for each leg, so that they do not come all at once.
-func backoff(of string, attempt int) clock.Duration {
-	d := RetryEvery
-	for range min(attempt-1, 10) {
-		d = min(d*3/2, MaxBackoff)
-	}
-	h := sha256.Sum256(fmt.Appendf(nil, "%s %d", of, attempt))
-	return d*4/5 + d*2/5*clock.Duration(binary.BigEndian.Uint16(h[:])%1000)/1000
 }

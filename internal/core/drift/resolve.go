@@ -135,7 +135,7 @@ func (r *resolving) ingest() ([]event.OfNodes, error) {
 			return nil, err
 		}
 		r.ev.Name = name
-		return []event.OfNodes{event.ConfigSet{Object: event.Object{Kind: r.kind, Name: name}, Version: 1, Definition: d, Origin: event.OriginIngest, Base: event.BaseDefined,
+		return []event.OfNodes{event.ConfigSet{Object: event.Object{Kind: r.kind, Name: name}, Version: r.s.nextVersion(r.kind, name), Definition: d, Origin: event.OriginIngest, Base: event.BaseDefined,
 			Actor: r.by.Actor, Reason: r.by.Reason}, r.ev}, nil
 	}
 	set, err := r.set(r.ev.Actual)
@@ -152,7 +152,10 @@ func (r *resolving) adopted() (nodeconfig.Definition, string, error) {
 	mode := k.Modes[len(k.Modes)-1]
 	d := nodeconfig.Definition{Mode: mode.Name, Legs: []nodeconfig.Leg{{Role: mode.Roles[0], Node: r.ev.Node, ID: r.ev.ID, Config: r.ev.Actual}}}
 	name := cmp.Or(r.in.As, NameFor(r.ev.ID))
-	used := func() bool { return r.s.Objects[Key(r.kind, name)] != nil || r.used[Key(r.kind, name)] }
+	used := func() bool {
+		o := r.s.Objects[Key(r.kind, name)]
+		return !o.freesName() || o != nil && o.Removed || r.used[Key(r.kind, name)]
+	}
 	if r.in.As == "" && used() {
 		name = NameFor(name + "." + r.ev.Node)
 	}
@@ -309,10 +312,7 @@ func (in Undo) decide(s *State, by By, _ clock.Instant) ([]event.OfNodes, error)
 		o = nil // another one of that name
 	}
 	undone := event.ResolutionUndone{SyncOf: was.SyncOf, Resolution: in.Resolution, Actor: by.Actor, Reason: by.Reason}
-	set := event.ConfigSet{Object: event.Object{Kind: kind, Name: name}, Version: 1, Origin: event.OriginUndo, Actor: by.Actor, Reason: by.Reason}
-	if o != nil {
-		set.Version = o.Version + 1
-	}
+	set := event.ConfigSet{Object: event.Object{Kind: kind, Name: name}, Version: s.nextVersion(kind, name), Origin: event.OriginUndo, Actor: by.Actor, Reason: by.Reason}
 	r := resolving{s: s, by: by, kind: kind, role: was.Leg, o: o, ev: was.DriftResolved}
 	if r.role == "" {
 		r.role = nodeconfig.KindOf(kind).Roles[0]
@@ -351,6 +351,6 @@ func (r *resolving) recreate(was Resolution, set event.ConfigSet, undone event.R
 	if err != nil {
 		return nil, err
 	}
-	set.Name, set.Definition = name, d
+	set.Name, set.Version, set.Definition = name, r.s.nextVersion(set.Kind, name), d
 	return []event.OfNodes{set, undone}, nil
 }

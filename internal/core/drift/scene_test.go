@@ -266,6 +266,11 @@ func (s *scene) edit(verb string, opts map[string]string, rest []string) string 
 		e = drift.Resume{Node: arg(0), Push: arg(1) == "push"}
 	case "reconcile":
 		e = drift.Reconcile{Node: arg(0)}
+	case "push": // a node, or a kind and a name
+		e = drift.PushNow{Node: arg(0)}
+		if arg(1) != "" {
+			e = drift.PushNow{Kind: arg(0), Name: arg(1)}
+		}
 	case "retire":
 		e = drift.Retire{Node: arg(0)}
 	case "ignore":
@@ -358,11 +363,31 @@ func (s *scene) show(rest []string) string {
 		}
 		return cmp.Or(b.String(), ">   nothing\n")
 	}
+	var b strings.Builder
+	if rest[0] == "list" {
+		for _, o := range s.s.ObjectRows(rest[1], s.now) {
+			fmt.Fprintf(&b, ">   %s %s of %s is %s: %s, effect %q\n", o.Kind, o.Name, o.Legs[0].Node, o.Status, o.Summary.Word, o.Legs[0].Effect)
+		}
+		return cmp.Or(b.String(), ">   nothing\n")
+	}
+	if rest[0] == "push" {
+		in := drift.PushNow{Node: rest[1]}
+		if len(rest) > 2 {
+			in = drift.PushNow{Kind: rest[1], Name: rest[2]}
+		}
+		out, err := s.s.PushOutcomes(in, s.now)
+		for _, x := range out {
+			fmt.Fprintf(&b, ">   %s %s %s on %s, now %v: %s; next: %s\n", x.Kind, x.Name, x.Role, x.Node, x.Now, x.Message, x.Next)
+		}
+		if err != nil {
+			fmt.Fprintf(&b, ">   refused: %s\n", err)
+		}
+		return cmp.Or(b.String(), ">   nothing\n")
+	}
 	o := s.s.Objects[drift.Key(rest[0], rest[1])]
 	if o == nil {
 		return ">   there is none\n"
 	}
-	var b strings.Builder
 	for i := range o.Definition.Legs {
 		d := &o.Definition.Legs[i]
 		l := o.Legs[d.Role]

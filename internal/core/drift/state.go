@@ -31,6 +31,9 @@ type State struct {
 	wake map[string]clock.Instant    // by node: when something is due there
 
 	moved map[string]bool // nodes that something changed for since flush
+
+	// Backoff is of the process and not of the log, which has the instants that come of it.
+	Backoff Backoff `json:"-"`
 }
 
 // place is an object as a node knows it.
@@ -180,6 +183,9 @@ type Leg struct {
 	Attempts    int           `json:"attempts,omitempty"`
 	FailedSince clock.Instant `json:"failedSince,omitempty"`
 	RetryAt     clock.Instant `json:"retryAt,omitempty"`
+	// Failures counts those since the back-off began: with the connection of the node, or when
+	// somebody asked for the push.
+	Failures int `json:"failures,omitempty"`
 	// Absent says that the node had no such object when it failed.
 	Absent bool `json:"absent,omitempty"`
 	// Acked is what the node acknowledged last; nil if nothing.
@@ -196,6 +202,9 @@ type Leg struct {
 	// Gone says that the node confirmed the deletion.
 	Gone bool `json:"gone,omitempty"`
 }
+
+// again ends the back-off of a leg.
+func (l *Leg) again() { l.RetryAt, l.Failures = 0, 0 }
 
 // PushStatus is Status for people: a push that failed stays failed while it is tried again.
 func (l *Leg) PushStatus() Status {
@@ -253,8 +262,6 @@ const MaxResolutions = 200
 
 // Times (seed 000 and section 5.7 of the design).
 const (
-	RetryEvery = 30 * clock.Second
-	MaxBackoff = 10 * clock.Minute
 	GhostAfter = 5 * clock.Minute
 	BinFor     = 7 * clock.Day
 )
@@ -307,19 +314,30 @@ func (s *State) index(o *Object) {
 			at = map[place]legRef{}
 			s.legs[l.Node] = at
 		}
-		at[place{o.Kind, l.ID}] = legRef{o.key(), l.Role}
+		at[o.takes(l)] = legRef{o.key(), l.Role}
 	}
 }
 
 // unindex takes the legs of an object out again.
 func (s *State) unindex(o *Object) {
 	for i := range o.Definition.Legs {
-		l := &o.Definition.Legs[i]
-		p := place{o.Kind, l.ID}
-		if s.legs[l.Node][p] == (legRef{o.key(), l.Role}) {
-			delete(s.legs[l.Node], p)
-		}
+		s.unindexLeg(o, &o.Definition.Legs[i])
 	}
+}
+
+func (s *State) unindexLeg(o *Object, d *nodeconfig.Leg) {
+	if p := o.takes(d); s.legs[d.Node][p] == (legRef{o.key(), d.Role}) {
+		delete(s.legs[d.Node], p)
+	}
+}
+
+// takes is the place of a leg in the index. One in the bin takes none on its node: its place there
+// is another one's to use, and no kind of a node is called like an object.
+func (o *Object) takes(d *nodeconfig.Leg) place {
+	if l := o.Legs[d.Role]; l != nil && l.BinnedUntil != 0 {
+		return place{o.key(), d.ID}
+	}
+	return place{o.Kind, d.ID}
 }
 
 func (o *Object) key() string { return Key(o.Kind, o.Name) }

@@ -37,7 +37,7 @@ func (l *LegRow) summary() status.Summary {
 		return status.Summary{Word: WordInBin, Level: status.Waiting, Reason: l.Wait.Message}
 	case l.Status == Failed:
 		out.Level, out.Reason, out.Since, out.Who = status.Critical, cmp.Or(l.Error, l.Code), l.FailedSince, status.Operator
-		out.Next = []status.Remedy{show, status.Do(status.ObjectEdit, l.Kind, l.Name)}
+		out.Next = []status.Remedy{show, status.Do(status.ObjectEdit, l.Kind, l.Name), status.Do(status.ObjectPush, l.Kind, l.Name)}
 		return out
 	case l.Episode != "" && l.Wait != nil && l.Wait.Code == WaitsConflict:
 		return status.Summary{Word: WordConflict, Level: status.Warning, Reason: l.Wait.Message, Who: status.Operator, Next: []status.Remedy{status.Do(status.DriftShow, l.Episode)}}

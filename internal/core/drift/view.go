@@ -113,7 +113,8 @@ type ObjectRow struct {
 	Name      string        `json:"name"`
 	Version   uint64        `json:"version"`
 	Mode      string        `json:"mode,omitempty"`
-	Status    Status        `json:"status"` // the worst of its legs
+	Status    Status        `json:"status"`          // the worst of its legs
+	Local     bool          `json:"local,omitempty"` // a node has it, by this name, and the server does not know it
 	Removed   bool          `json:"removed,omitempty"`
 	InBin     bool          `json:"inBin,omitempty"`
 	ChangedAt clock.Instant `json:"changedAt"`
@@ -262,12 +263,6 @@ func (s *State) legRow(o *Object, role string, now clock.Instant) LegRow {
 	if n := s.Nodes[d.Node]; n != nil {
 		if e := n.Episodes[Key(o.Kind, d.ID)]; e != nil {
 			row.Episode, row.Drift, row.Decided = e.Episode, e.Drift, e.Decided
-			if e.Drift == Missing { // what it was is not in effect
-				row.Effect, row.Detail = "", ""
-			}
-		}
-		if !n.Online { // nothing new is known
-			row.Effect, row.Detail = "", ""
 		}
 	}
 	row.Summary = row.summary()
@@ -290,14 +285,21 @@ func (s *State) objectRow(o *Object, now clock.Instant) ObjectRow {
 	return row
 }
 
-// ObjectRows lists the objects of a kind, or of all, by name.
+// ObjectRows lists the objects of a kind, or of all, by name: those that the server knows, and those
+// that nodes have and it does not.
 func (s *State) ObjectRows(kind string, now clock.Instant) []ObjectRow {
 	out := []ObjectRow{}
-	for _, key := range slices.Sorted(maps.Keys(s.Objects)) {
-		if o := s.Objects[key]; !o.Anonymous && (kind == "" || o.Kind == kind) {
+	for _, o := range s.Objects { // order-free: sorted below
+		if !o.Anonymous && (kind == "" || o.Kind == kind) {
 			out = append(out, s.objectRow(o, now))
 		}
 	}
+	for _, n := range s.Nodes { // order-free: sorted below
+		out = append(out, s.localRows(n, kind)...)
+	}
+	slices.SortFunc(out, func(a, b ObjectRow) int {
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Legs[0].Node, b.Legs[0].Node))
+	})
 	return out
 }
 

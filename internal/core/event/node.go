@@ -263,6 +263,14 @@ type PushFailed struct {
 	RetryAt  clock.Instant   `json:"retry_at,omitempty"`
 }
 
+// PushRequested says that an operator asked for a leg, which waits until its push is tried again, to
+// be pushed now.
+type PushRequested struct {
+	SyncOf
+	Actor  string `json:"actor"`
+	Reason string `json:"reason"`
+}
+
 // EffectChanged says whether what a node acknowledged is in effect.
 type EffectChanged struct {
 	SyncOf
@@ -431,6 +439,7 @@ func (DriftUnignored) On() Subject { return Subject{} }
 func (PushStarted) EventType() string      { return "config_sync.push_started" }
 func (PushSucceeded) EventType() string    { return "config_sync.push_succeeded" }
 func (PushFailed) EventType() string       { return "config_sync.push_failed" }
+func (PushRequested) EventType() string    { return "config_sync.push_requested" }
 func (EffectChanged) EventType() string    { return "config_sync.effect_changed" }
 func (GhostCleanup) EventType() string     { return "config_sync.ghost_cleanup" }
 func (DriftExtraneous) EventType() string  { return "config_sync.drift_extraneous" }
@@ -462,7 +471,7 @@ func init() {
 	for _, e := range []Event{ConfigSet{}, ConfigRemoved{}, ConfigRestored{}, ConfigPurged{}} {
 		add(e, about(node), mark(1))
 	}
-	for _, e := range []Event{PushStarted{}, PushSucceeded{}, EffectChanged{}, DriftChanged{}, DriftClosed{}} {
+	for _, e := range []Event{PushStarted{}, PushSucceeded{}, PushRequested{}, EffectChanged{}, DriftChanged{}, DriftClosed{}} {
 		add(e, about(node, flow, tunnel, document))
 	}
 	for _, e := range []Event{DriftExtraneous{}, DriftMissing{}, DriftMismatched{}, DriftResolved{}, ResolutionUndone{}} {

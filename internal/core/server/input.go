@@ -206,6 +206,7 @@ func (in Operator) step(s *Server, t *Turn) error {
 }
 
 func (in Nodes) step(s *Server, t *Turn) error {
+	s.State.Nodes.Backoff = s.cfg.PushBackoff
 	events, err := in.Decide(s.State.Nodes, t.Now)
 	if err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/drift"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/gate"
 	"github.com/steadyfleet/steady/internal/core/plan"
@@ -30,6 +31,8 @@ type Config struct {
 	ReplayWait clock.Duration
 	// Retention is how long ended rollouts are kept whole.
 	Retention plan.Retention
+	// PushBackoff is how long pushes to nodes that failed wait until they are tried again.
+	PushBackoff drift.Backoff
 	// HostLog is what one host may add to the log, in bytes; the default is a burst of
 	// 16 MiB, and then 4 KiB a second.
 	HostLog RateLimit
@@ -43,6 +46,7 @@ func (c Config) WithDefaults() Config {
 	c.ReconcileInterval = cmp.Or(c.ReconcileInterval, 30*clock.Second)
 	c.ReplayWait = cmp.Or(c.ReplayWait, 10*clock.Minute)
 	c.Retention = cmp.Or(c.Retention, plan.DefaultRetention)
+	c.PushBackoff = c.PushBackoff.WithDefaults()
 	c.HostLog = cmp.Or(c.HostLog, RateLimit{Burst: 16 << 20, Tokens: 4 << 10, Per: clock.Second})
 	return c
 }

@@ -129,6 +129,7 @@ const (
 	NodeStart         Verb = "node-start"         // node: check the device and its driver
 	ObjectShow        Verb = "object-show"        // kind, name
 	ObjectEdit        Verb = "object-edit"        // kind, name
+	ObjectPush        Verb = "object-push"        // kind, name
 	DriftShow         Verb = "drift-show"         // episode
 	DriftResolve      Verb = "drift-resolve"      // episode
 	SessionShow       Verb = "session-show"       // session

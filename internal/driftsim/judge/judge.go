@@ -169,7 +169,7 @@ func (j *Judge) Log(at clock.Instant, ev event.OfNodes) {
 		if o := j.objects[ev.Kind+"/"+ev.Name]; o == nil || len(o.binned) == 0 {
 			j.Violate("S52", "%s %s was restored, and is not in the bin", ev.Kind, ev.Name)
 		} else {
-			clear(o.binned)
+			j.restored(o)
 		}
 	case event.PushStarted:
 		j.started(ev)

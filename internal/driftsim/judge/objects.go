@@ -24,7 +24,7 @@ func (o *object) at(p Place) *nodeconfig.Leg {
 // owner returns the object that has a leg at a place, one that is wanted first.
 func (j *Judge) owner(p Place) (found *object) {
 	for _, o := range j.objects { // order-free: at most one is wanted there
-		if l := o.at(p); l != nil && !o.gone[l.Role] && (found == nil || found.removed) {
+		if l := o.at(p); l != nil && !o.gone[l.Role] && o.binned[l.Role] == 0 && (found == nil || found.removed) {
 			found = o
 		}
 	}
@@ -71,7 +71,7 @@ func (j *Judge) set(ev event.ConfigSet) {
 	if old != nil {
 		for i := range old.def.Legs {
 			l := &old.def.Legs[i]
-			if p := old.place(l); o.at(p) == nil && !old.gone[l.Role] && !j.node(p.Node).retired {
+			if p := old.place(l); o.at(p) == nil && !old.gone[l.Role] && old.binned[l.Role] == 0 && !j.node(p.Node).retired {
 				_, decided := j.decided[p]
 				if f := j.node(p.Node).flight; j.acked[p] != nil || decided || j.unsure[p] || f != nil && f.place == p {
 					j.owed[p] = true
@@ -143,10 +143,14 @@ func (j *Judge) removed(ev event.ConfigRemoved) {
 		return
 	}
 	o.removed = true
-	clear(o.binned)
+	defer clear(o.binned)
 	for i := range o.def.Legs {
 		l := &o.def.Legs[i]
 		p := o.place(l)
+		if o.binned[l.Role] != 0 { // its node never had it
+			o.gone[l.Role] = true
+			continue
+		}
 		_, decided := j.decided[p]
 		f := j.node(p.Node).flight
 		if j.acked[p] == nil && !decided && !j.unsure[p] && (f == nil || f.place != p) {
@@ -160,6 +164,9 @@ func (j *Judge) drop(o *object) {
 	delete(j.objects, o.kind+"/"+o.name)
 	for i := range o.def.Legs {
 		p := o.place(&o.def.Legs[i])
+		if o.binned[o.def.Legs[i].Role] != 0 {
+			continue // another one's to use
+		}
 		if n := j.node(p.Node); n.flight != nil && n.flight.place == p && n.flight.object == o.kind+"/"+o.name {
 			n.flight = nil
 		}
@@ -211,6 +218,16 @@ func (j *Judge) ghost(at clock.Instant, ev event.GhostCleanup) {
 		j.Violate("S52", "%v can be restored until %s", p, ev.RestoreUntil)
 	}
 	o.binned[role] = ev.RestoreUntil
+}
+
+// restored has what is in the bin take its places again, which nothing else may have.
+func (j *Judge) restored(o *object) {
+	for role := range o.binned { // order-free: each by itself
+		if p := o.place(o.def.Leg(role)); j.owner(p) != nil {
+			j.Violate("S45", "%s %s takes %v out of the bin, which %s has", o.kind, o.name, p, j.owner(p).name)
+		}
+	}
+	clear(o.binned)
 }
 
 // before lists the roles that go before one, in creation or deletion.

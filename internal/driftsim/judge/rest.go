@@ -100,7 +100,7 @@ func (j *Judge) Rest(devices map[Place]string, waits func(object, role string) s
 		}
 		for i := range o.def.Legs {
 			l := &o.def.Legs[i]
-			if o.gone[l.Role] {
+			if o.gone[l.Role] || o.binned[l.Role] != 0 {
 				continue
 			}
 			if code := waits(key, l.Role); o.removed {

@@ -57,9 +57,10 @@ func (d *Driver) Apply(ctx context.Context, op nodesdk.Op) error {
 }
 
 // mayWrite refuses a change while the file has edits of other mountpoints that Janus did not
-// read: it writes its file whole, from its memory, and they would be lost.
+// read: it writes its file whole, from its memory, and they would be lost. What it read and could not
+// load it keeps in its memory and in its file.
 func (d *Driver) mayWrite(ctx context.Context, c *content, except string) error {
-	if c.stamp == d.own {
+	if c.stamp == d.own || c.byJanus || d.startedWith(c) {
 		return nil
 	}
 	all, again, err := d.read(ctx, "")
@@ -67,7 +68,7 @@ func (d *Driver) mayWrite(ctx context.Context, c *content, except string) error 
 		return err
 	}
 	if names := unread(all, except); len(names) > 0 {
-		return fmt.Errorf("%s has another %s than Janus runs, and Janus would overwrite it: restart Janus, or take the edit back", d.file.path, strings.Join(names, ", "))
+		return fmt.Errorf("%s has another %s than Janus runs, and Janus would overwrite it: restart Janus, which reads it, or take the edit back", d.file.path, strings.Join(names, ", "))
 	}
 	d.own = again.stamp
 	return nil

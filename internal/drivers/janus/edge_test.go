@@ -96,6 +96,41 @@ func TestFileAndMemoryDiffer(t *testing.T) {
 	}
 }
 
+// TestOneThatCannotLoad: a mountpoint that Janus cannot load at any start is no reason to refuse changes
+// of others, also for a driver that began later, and stays in the file. A person's edit beside it is one.
+func TestOneThatCannotLoad(t *testing.T) {
+	t.Parallel()
+	busy, err := net.ListenPacket("udp", ":0")
+	must(t, err)
+	defer busy.Close()
+	p := testkit.Ports(t, "udp", 3)
+	for what, entry := range map[string]string{
+		"a file that is missing": "{ type = \"ondemand\", id = 3, filename = \"/nonexistent.opus\", audio = true, video = false, audiopt = 100 }",
+		"a port that is busy":    fmt.Sprintf("{ type = \"rtp\", id = 3, media = ( { type = \"video\", mid = \"v\", port = %d, pt = 96, codec = \"vp8\" } ) }", busy.LocalAddr().(*net.UDPAddr).Port),
+		"an unknown type":        "{ type = \"rist\", id = 3 }",
+	} {
+		g := start(t)
+		g.Kill()
+		g.Write(plugin+".jcfg", testkit.JanusStreaming+fmt.Sprintf("lobby: { type = \"rtp\", id = 1, media = ( { type = \"video\", mid = \"v\", port = %d, pt = 96, codec = \"vp8\" } ) }\njingle: %s\n", p[0], entry))
+		g.Restart()
+		d := g.driver()
+		must(t, do(t, d, "new", stream(p[1], "")))
+		must(t, do(t, g.driver(), "new", stream(p[1], `,"description":"by another driver"`)))
+		if got := config(t, d, "jingle"); got[running] != false {
+			t.Errorf("%s: it is %v", what, got)
+		}
+		effect, detail, err := d.Probe(t.Context(), nodesdk.Item{Kind: "flow", ID: "jingle", Config: testkit.Value(json.Marshal(config(t, d, "jingle")))(t)})
+		if err != nil || effect != nodesdk.NotInEffect || !strings.Contains(detail, "file of Janus") {
+			t.Errorf("%s: its effect is %q, %q, %v", what, effect, detail, err)
+		}
+		must(t, g.editFile("hand", json.RawMessage(stream(p[2], ""))))
+		if err := do(t, g.driver(), "new", stream(p[1], "")); err == nil || !strings.Contains(err.Error(), "hand") {
+			t.Errorf("%s: a change that would overwrite an edit is answered with %v", what, err)
+		}
+		g.Kill()
+	}
+}
+
 // TestAPIAlone: what a person makes or edits without permanent is lost by a restart, and says so.
 func TestAPIAlone(t *testing.T) {
 	t.Parallel()
@@ -357,4 +392,27 @@ func FuzzJcfg(f *testing.F) {
 			t.Errorf("%v is written as %q and read as %v, %v", got, settings(got), again, err)
 		}
 	})
+}
+
+// TestWrittenByJanus: a file is Janus' own as long as its time is that of its head.
+func TestWrittenByJanus(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 3, 1, 9, 5, 7, 0, time.Local)
+	file := "#\n" + generated + at.Format(time.ANSIC) + "\n#\n\ngeneral :\n{\n};\n"
+	for what, c := range map[string]struct {
+		text  string
+		after time.Duration
+		want  bool
+	}{
+		"as Janus wrote it":       {file, 300 * time.Millisecond, true},
+		"edited below its head":   {file + "hand: { type = \"rtp\" }\n", time.Minute, false},
+		"older than its head":     {file, -time.Second, false},
+		"without a head":          {"general: {}\n", 0, false},
+		"with a head by hand":     {"#\n" + generated + "today\n#\n", 0, false},
+		"copied with another age": {file, 24 * time.Hour, false},
+	} {
+		if got := writtenByJanus([]byte(c.text), at.Add(c.after)); got != c.want {
+			t.Errorf("%s: %v", what, got)
+		}
+	}
 }

@@ -1,13 +1,17 @@
 package janus
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
+
+	"github.com/steadyfleet/steady/internal/drivers/base"
 )
 
 const (
@@ -24,6 +28,7 @@ type configFile struct {
 // content is the file as it was read.
 type content struct {
 	stamp     stamp
+	byJanus   bool // Janus wrote it last, from its memory
 	adminKey  string
 	stringIDs bool
 	entries   map[string]map[string]any // by name
@@ -91,7 +96,7 @@ func (f *configFile) parse(now stamp) (*content, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s does not parse: %w", f.path, err)
 	}
-	c := &content{stamp: now, entries: map[string]map[string]any{}, names: map[string]string{}, secrets: map[string]string{}}
+	c := &content{stamp: now, byJanus: writtenByJanus(raw, time.Unix(0, now.when)), entries: map[string]map[string]any{}, names: map[string]string{}, secrets: map[string]string{}}
 	for name, v := range all { // order-free: each by itself
 		m, is := v.(map[string]any)
 		switch {
@@ -112,6 +117,45 @@ func (f *configFile) parse(now stamp) (*content, error) {
 	}
 	f.last = c
 	return c, nil
+}
+
+// generated is the line at the head of a file that Janus wrote, with the time by its own zone.
+const generated = "# File automatically generated on "
+
+// writtenByJanus reports whether Janus wrote a file last: its head has the second of the file's time.
+func writtenByJanus(raw []byte, when time.Time) bool {
+	head, _, _ := bytes.Cut(bytes.TrimPrefix(raw, []byte("#\n")), []byte("\n"))
+	text, is := bytes.CutPrefix(head, []byte(generated))
+	if !is {
+		return false
+	}
+	at, err := time.ParseInLocation(time.ANSIC, string(text), time.Local)
+	after := when.Sub(at)
+	return err == nil && after >= 0 && after < 2*time.Second
+}
+
+// startedWith reports whether the file is as it was when Janus started, which read it then.
+func (d *Driver) startedWith(c *content) bool {
+	var of []base.Process
+	for _, p := range base.Processes("janus") {
+		if folder := folderOf(p.Args); folder == "" || filepath.Clean(folder) == filepath.Clean(d.o.ConfigDir) {
+			of = append(of, p)
+		}
+	}
+	return len(of) == 1 && !time.Unix(0, c.stamp.when).After(of[0].Began)
+}
+
+// folderOf is the folder of configuration files that a command line of Janus names, or "".
+func folderOf(args []string) string {
+	for i, arg := range args {
+		if folder, is := strings.CutPrefix(arg, "--configs-folder="); is {
+			return folder
+		}
+		if (arg == "-F" || arg == "--configs-folder") && i+1 < len(args) {
+			return args[i+1]
+		}
+	}
+	return ""
 }
 
 // apiSecret is what Janus wants in every request, if anything.

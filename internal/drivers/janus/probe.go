@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"time"
 
@@ -32,7 +33,13 @@ func (d *Driver) Probe(ctx context.Context, it nodesdk.Item) (effect, detail str
 		return "", "", fmt.Errorf("mountpoint %s: %w", it.ID, err)
 	}
 	if config[running] == false {
-		return nodesdk.NotInEffect, "it is in the file of Janus, which has not loaded it", nil
+		detail = "it is in the file of Janus, which has not read it yet or cannot load it; the log of Janus has the reason"
+		if name, is := config["filename"].(string); is {
+			if _, err := os.Stat(name); err != nil {
+				detail = fmt.Sprintf("it is in the file of Janus, which cannot load it: %v", err)
+			}
+		}
+		return nodesdk.NotInEffect, detail, nil
 	}
 	id, key, made := d.known(it.ID)
 	if key == "" {

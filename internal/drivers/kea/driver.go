@@ -165,7 +165,7 @@ func (d *Driver) target(op nodesdk.Op, now map[string]any) (map[string]any, erro
 			m[name] = v
 		}
 	}
-	return map[string]any{root: m}, nil
+	return map[string]any{root: completed(m)}, nil
 }
 
 // Apply implements nodesdk.Driver. Kea compares nothing: what somebody changes between the

@@ -47,6 +47,7 @@ func (d *Driver) unread(ctx context.Context, running map[string]any) error {
 	}
 	var status struct {
 		Reload int64 `json:"reload"` // whole seconds since Kea was configured
+		PID    int   `json:"pid"`
 	}
 	asked := time.Now()
 	if err := d.command(ctx, "status-get", nil, &status); err != nil {
@@ -56,7 +57,12 @@ func (d *Driver) unread(ctx context.Context, running map[string]any) error {
 	if info.ModTime().Before(asked.Add(-time.Duration(status.Reload+1) * time.Second)) {
 		return nil
 	}
-	return fmt.Errorf("%s has an edit that Kea has not read, which would be overwritten: have Kea read it (config-reload), or take the edit back", d.file)
+	// It was written before the program that runs began, which read it then: within one second Kea does
+	// not tell.
+	if p, runs := base.ProcessOf(status.PID, "kea-dhcp4"); runs && !info.ModTime().After(p.Began) {
+		return nil
+	}
+	return fmt.Errorf("%s has an edit that Kea has not read, or was written in the second in which Kea read it, and would be overwritten: have Kea read it once more (config-reload), or take the edit back", d.file)
 }
 
 // readAs reports whether Kea runs what the file has.
@@ -99,7 +105,7 @@ func contains(whole, part any) bool {
 // parseFile reads a configuration file, which may have comments. One that includes others is
 // not read.
 func parseFile(raw []byte) (map[string]any, error) {
-	v, err := nodeconfig.Decode(withoutComments(raw))
+	v, err := nodeconfig.Decode(withoutExtraCommas(withoutComments(raw)))
 	if err != nil {
 		return nil, fmt.Errorf("the file of Kea: %w", err)
 	}
@@ -109,6 +115,27 @@ func parseFile(raw []byte) (map[string]any, error) {
 		return nil, fmt.Errorf("the file of Kea has no %s", root)
 	}
 	return config, nil
+}
+
+// withoutExtraCommas drops commas behind the last member of an object or list, which Kea passes over.
+func withoutExtraCommas(raw []byte) []byte {
+	text, comma := false, -1
+	for i := 0; i < len(raw); i++ {
+		switch c := raw[i]; {
+		case text && c == '\\':
+			i++
+		case c == '"':
+			text, comma = !text, -1
+		case text:
+		case c == ',':
+			comma = i
+		case (c == '}' || c == ']') && comma >= 0:
+			raw[comma], comma = ' ', -1
+		case c != ' ' && c != '\t' && c != '\r' && c != '\n':
+			comma = -1
+		}
+	}
+	return raw
 }
 
 // withoutComments replaces those that begin with #, // or /*, outside of texts.

@@ -3,7 +3,9 @@ package kea
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -176,6 +178,101 @@ func TestNormal(t *testing.T) {
 		want := d.Normalize(nodesdk.Item{ID: root, Config: json.RawMessage(text)})
 		if got := testkit.Value(d.Snapshot(t.Context()))(t).Items[0]; string(got.Config) != string(want.Config) {
 			t.Errorf("%s became\n%s, not\n%s", text, got.Config, want.Config)
+		}
+	}
+}
+
+// TestDefaultsThatKeaDemands: whatever member of a section differs from its default, or none but a
+// comment, what the driver takes for the document can be pushed.
+func TestDefaultsThatKeaDemands(t *testing.T) {
+	t.Parallel()
+	d := newWorld(t).open()
+	others := map[string]any{ // values that are no defaults, where the next number is none that Kea takes
+		"enable-updates": false, "ncr-format": "JSON", "ncr-protocol": "UDP", "sender-ip": "127.0.0.1", "server-ip": "127.0.0.2", "queue-type": "kea-ring4",
+		"enable-queue": true, "lease-checks": "fix", "enable-multi-threading": true,
+	}
+	sections := 0
+	for section, members := range defaults {
+		if _, alone := defaults[""][section]; alone || strings.Contains("client-classes option-data pools reservations shared-networks subnet4", section) {
+			continue // lists of objects, and the whole
+		}
+		sections++
+		for name, v := range members {
+			other, there := others[name]
+			if n, is := v.(json.Number); is && !there {
+				i := testkit.Value(n.Int64())(t)
+				other, there = i+1, true
+			}
+			if !there {
+				t.Fatalf("name a value of %s/%s that is no default", section, name)
+			}
+			for what, m := range map[string]map[string]any{"the member": {name: other}, "a comment": {"user-context": map[string]any{"comment": "none"}, name: v}} {
+				raw := testkit.Value(json.Marshal(map[string]any{section: m}))(t)
+				it := d.Normalize(nodesdk.Item{Kind: "document", ID: root, Config: raw})
+				if p := testkit.Value(d.Validate(t.Context(), it))(t); len(p) > 0 {
+					t.Errorf("%s with %s of %s, which is %s, is refused: %+v", section, what, name, it.Config, p)
+				}
+			}
+		}
+	}
+	if sections < 5 {
+		t.Errorf("only %d sections were tried", sections)
+	}
+}
+
+// TestEditBesideDemandedDefaults: a Kea whose file has such a section is adopted and edited, and the
+// section stays as it was.
+func TestEditBesideDemandedDefaults(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	d := w.open()
+	for _, section := range []string{`{"comment":"none","enable-updates":false}`, `{"enable-updates":false,"max-queue-size":2048}`} {
+		testkit.Must(t, w.edit(json.RawMessage(`{"dhcp-ddns":`+section+`}`)))
+		w.Restart(false)
+		testkit.Eventually(t, "Kea answers", func() bool { _, _, err := d.get(t.Context()); return err == nil })
+		before, _, err := d.get(t.Context())
+		testkit.Must(t, err)
+		was := testkit.Value(d.Snapshot(t.Context()))(t).Items[0]
+		var m map[string]any
+		testkit.Must(t, json.Unmarshal(was.Config, &m))
+		m["valid-lifetime"] = 4321
+		testkit.Must(t, d.Apply(t.Context(), document(string(testkit.Value(json.Marshal(m))(t)), &was)))
+		after, _, err := d.get(t.Context())
+		testkit.Must(t, err)
+		if !reflect.DeepEqual(after["dhcp-ddns"], before["dhcp-ddns"]) || after["valid-lifetime"] != json.Number("4321") {
+			t.Errorf("dhcp-ddns was %v and is %v, and the lifetime %v", before["dhcp-ddns"], after["dhcp-ddns"], after["valid-lifetime"])
+		}
+	}
+}
+
+// byHand is a document as people write it, which Kea spells and orders in another way.
+const byHand = `{"valid-lifetime":%d,
+	"subnet4":[{"id":1,"subnet":"192.0.2.0/24","pools":[{"pool":"192.0.2.1 - 192.0.2.100"},],
+	"reservations":[{"hw-address":"1A:1b:1c:1d:1e:1f","ip-address":"192.0.2.201"},{"client-id":"01:11:22:33:44:55:66","ip-address":"192.0.2.202"},{"duid":"01:02:03:04:05","ip-address":"192.0.2.203"}]}],}`
+
+// TestFileWrittenAsKeaStarts: a file that was written right before Kea started is one that Kea has read.
+// One that was edited right after is not.
+func TestFileWrittenAsKeaStarts(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	_, machine, _ := strings.Cut(w.First, `"Dhcp4": {`)
+	machine = machine[:strings.LastIndex(machine, "}}")]
+	for lifetime := 100; lifetime < 105; lifetime++ {
+		w.Kill()
+		written := `{"Dhcp4": {` + machine + `, ` + strings.TrimPrefix(fmt.Sprintf(byHand, lifetime), "{") + `}`
+		w.First = written
+		w.Restart(true)
+		d := w.open()
+		testkit.Eventually(t, "Kea answers", func() bool { _, _, err := d.get(t.Context()); return err == nil })
+		was := testkit.Value(d.Snapshot(t.Context()))(t).Items[0]
+		edited := strings.Replace(string(was.Config), `"valid-lifetime":`, `"renew-timer":50,"valid-lifetime":`, 1)
+		if lifetime%2 == 0 {
+			testkit.Must(t, d.Apply(t.Context(), document(edited, &was)))
+			continue
+		}
+		testkit.Must(t, os.WriteFile(w.File, []byte(strings.Replace(written, "192.0.2.100", "192.0.2.99", 1)), 0o644))
+		if err := d.Apply(t.Context(), document(edited, &was)); err == nil || !strings.Contains(err.Error(), "has not read") {
+			t.Errorf("an edit right after the start is answered with %v", err)
 		}
 	}
 }

@@ -52,6 +52,16 @@ func (d *Driver) Normalize(it nodesdk.Item) nodesdk.Item {
 // normal is an object that stands in a member, in one that has the values.
 func normal(in string, m, parent map[string]any) map[string]any {
 	out := maps.Clone(m)
+	if text, is := out["comment"].(string); is { // as Kea keeps it
+		context, _ := out["user-context"].(map[string]any)
+		context = maps.Clone(context)
+		if context == nil {
+			context = map[string]any{}
+		}
+		context["comment"] = text
+		out["user-context"] = context
+		delete(out, "comment")
+	}
 	values := map[string]any{}
 	for _, name := range inherited {
 		if values[name] = parent[name]; parent == nil {
@@ -71,6 +81,9 @@ func normal(in string, m, parent map[string]any) map[string]any {
 		}
 	}
 	for name, v := range out { // order-free: each by itself
+		if name == "user-context" { // which is not Kea's
+			continue
+		}
 		switch v := v.(type) {
 		case map[string]any:
 			out[name] = normal(name, v, values)
@@ -102,6 +115,19 @@ func normal(in string, m, parent map[string]any) map[string]any {
 		}
 	}
 	return out
+}
+
+// completed gives the sections that a document has what normal took away of them: Kea demands some of
+// its defaults, such as enable-updates of dhcp-ddns, where their section has anything else.
+func completed(m map[string]any) map[string]any {
+	for name, v := range m { // order-free: each by itself
+		if section, is := v.(map[string]any); is && defaults[name] != nil {
+			whole := maps.Clone(defaults[name])
+			maps.Copy(whole, section)
+			m[name] = whole
+		}
+	}
+	return m
 }
 
 func isObject(v any) bool { _, is := v.(map[string]any); return is }

@@ -884,6 +884,7 @@ export interface ObjectDetail {
   inconsistent: Inconsistency[] | null;
   kind: string;
   legs: LegRow[] | null;
+  local?: boolean;
   mode?: string;
   name: string;
   removed?: boolean;
@@ -909,11 +910,31 @@ export interface ObjectRow {
   inBin?: boolean;
   kind: string;
   legs: LegRow[] | null;
+  local?: boolean;
   mode?: string;
   name: string;
   removed?: boolean;
   status: string;
   summary: Summary;
+  version: number;
+}
+
+export interface ObjectSet {
+  changedAt: number;
+  definition: Definition;
+  history: Revision[] | null;
+  inBin?: boolean;
+  inconsistent: Inconsistency[] | null;
+  kind: string;
+  legs: LegRow[] | null;
+  local?: boolean;
+  mode?: string;
+  name: string;
+  removed?: boolean;
+  requested?: number;
+  status: string;
+  summary: Summary;
+  unchanged?: boolean;
   version: number;
 }
 
@@ -1109,6 +1130,21 @@ export interface Progress {
 export interface Promotion {
   reason: string;
   wave: string;
+}
+
+export interface PushNow {
+  dryRun?: boolean;
+  reason?: string;
+}
+
+export interface PushOutcome {
+  kind: string;
+  message: string;
+  name: string;
+  next?: string;
+  node: string;
+  now: boolean;
+  role: string;
 }
 
 export interface PutTemplate {
@@ -1811,6 +1847,8 @@ export interface Answers {
   "preview-object": ObjectPreview;
   "preview-session": SessionPreview;
   "promote-wave": void;
+  "push-node": PushOutcome[] | null;
+  "push-object": PushOutcome[] | null;
   "push-override": OverridePushed;
   "push-release": unknown;
   "push-roots": RootsPushed;
@@ -1836,7 +1874,7 @@ export interface Answers {
   "safe-mode": RestoreWait;
   "send-content": unknown;
   "session-token": SessionEvents;
-  "set-object": ObjectDetail;
+  "set-object": ObjectSet;
   "set-quota": void;
   "set-resource": Changed;
   "set-topics": void;
@@ -1938,6 +1976,8 @@ export const routes: Record<keyof Answers, Route> = {
   "preview-object": ["POST", "/v1/operator/config/{kind}/{name}/preview"],
   "preview-session": ["POST", "/v1/operator/sessions/{name}/preview"],
   "promote-wave": ["POST", "/v1/operator/rollouts/{rollout}/promote", false, "Open the next wave of a rollout although a gate blocks it"],
+  "push-node": ["POST", "/v1/operator/nodes/{node}/push"],
+  "push-object": ["POST", "/v1/operator/config/{kind}/{name}/push"],
   "push-override": ["POST", "/v1/operator/overrides"],
   "push-release": ["POST", "/v1/operator/releases"],
   "push-roots": ["POST", "/v1/operator/roots"],

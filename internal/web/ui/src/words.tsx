@@ -1,5 +1,5 @@
 import { signal } from "@preact/signals";
-import type { Kind as ObjectKind, Meaning, Reference, Remedy, RemedyCommand, Summary } from "./api";
+import type { Kind as ObjectKind, Meaning, ObjectRow, Reference, Remedy, RemedyCommand, Summary } from "./api";
 import { call } from "./request";
 
 // Kind is what a status word is said of: a part of the server's reference.
@@ -82,4 +82,11 @@ export function Status({ word, kind, tone = toneOf(word), children }: { word: st
       </span>
     </span>
   );
+}
+
+// objectAt is the page of an object; of one that the server does not know, where that is decided about.
+export function objectAt(o: ObjectRow): string {
+  const l = o.legs?.[0];
+  if (!o.local || !l) return `/config/${o.kind}/${o.name}`;
+  return l.episode ? `/drift/${l.episode}` : `/nodes/${l.node}`;
 }

@@ -4,7 +4,7 @@ import { counted } from "../parts/amount";
 import { Events } from "../parts/events";
 import { Choice, Part, paged } from "../parts/filters";
 import { Command, Empty, Loaded, Section } from "../parts/layout";
-import { Episodes, LegTable, Outcomes } from "../parts/legs";
+import { Episodes, LegTable, Outcomes, pushing } from "../parts/legs";
 import { type Column, Pager, Table } from "../parts/table";
 import { Time } from "../parts/time";
 import { Verb, because, quoted } from "../parts/verb";
@@ -88,6 +88,7 @@ export function NodePage({ node }: { node: string }) {
 
 function Standing({ n }: { n: NodeDetail }) {
   const parts = { node: n.name };
+  const push = pushing(n.objects);
   return (
     <>
       <p class="why"><Is kind="nodes" of={n.summary} /> {n.summary.since ? <>since <Time at={n.summary.since} /></> : null} {n.summary.reason}</p>
@@ -105,6 +106,7 @@ function Standing({ n }: { n: NodeDetail }) {
         {n.registeredAt > 0 && n.status !== "retired" && (
           <>
             <Verb operation="operate-node" label="Reconcile" parts={parts} named={() => ({ verb: "reconcile" })} noReason body={() => ({})} what="Its configuration is read and compared now." line={() => `steady node reconcile ${n.name}`} />
+            {push && <Verb operation="push-node" label="Push" parts={parts} what={push} line={(g) => `steady node push ${n.name}${because(g)}`} />}
             <Verb operation="retire-node" label="Retire" parts={parts} danger what="Its key and its tokens are refused from now on. What is defined for it stays, and waits." line={(g) => `steady node retire ${n.name}${because(g)}`} />
           </>
         )}

@@ -5,7 +5,7 @@ import { Events } from "../parts/events";
 import { type Document, Source } from "../parts/form";
 import { Grown, isObject } from "../parts/grown";
 import { Command, Empty, Loaded, Section } from "../parts/layout";
-import { Do, LegTable } from "../parts/legs";
+import { Do, LegTable, pushing } from "../parts/legs";
 import { type Column, Table } from "../parts/table";
 import { Time } from "../parts/time";
 import { Verb, because } from "../parts/verb";
@@ -60,9 +60,11 @@ function Known({ o, editing }: { o: ObjectDetail; editing: boolean }) {
 }
 
 function Verbs({ o: { kind, name, removed, inBin, legs } }: { o: ObjectDetail }) {
+  const push = pushing(legs);
   const line = (verb: string) => (g: Record<string, string>) => `steady ${kind} ${verb} ${name}${because(g)}`;
   return (
     <div class="verbs" role="group" aria-label="Verbs">
+      {push && <Verb operation="push-object" label="Push" parts={{ kind, name }} what={push} line={line("push")} />}
       {inBin && <Verb operation="restore-object" label="Restore" parts={{ kind, name }} what="It is pushed again." line={line("restore")} />}
       {!removed && (
         <Verb operation="remove-object" label="Remove" parts={{ kind, name }} danger what={`${(legs ?? []).map((l) => l.node).join(", ")} deletes it. A node that has changed it meanwhile keeps it, and you are asked.`}

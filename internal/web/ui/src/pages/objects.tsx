@@ -8,7 +8,7 @@ import { Time } from "../parts/time";
 import { go } from "../router";
 import { may } from "../login";
 import { replayed, useAnswer } from "../stream";
-import { Is, kinds, titleOf, wordsOf } from "../words";
+import { Is, kinds, objectAt, titleOf, wordsOf } from "../words";
 
 // ObjectsPage lists the objects of a kind with the push status of each leg, and begins new ones.
 export function ObjectsPage({ kind }: { kind: string }) {
@@ -22,13 +22,13 @@ export function ObjectsPage({ kind }: { kind: string }) {
       </nav>
       <form class="filters" role="search" onSubmit={(e) => e.preventDefault()}>
         <Part name="search" label="Part of its name or a node's" />
-        <Choice name="status" label="Push" values={wordsOf("legs")} />
+        <Choice name="status" label="Push" values={[...wordsOf("legs"), "extraneous"]} />
       </form>
       {may("set-object") && replayed.value === undefined && <Make kind={kind} />}
       <Loaded of={objects}>
         {(p) => p.total === 0
           ? <Empty>No {kind} is like that. Somebody makes one here, or with <Command line={`steady ${kind} create NAME -f FILE`} /></Empty>
-          : <><Table label={`${titleOf(kind)}s`} columns={columns(roles)} rows={p.items ?? []} id={(o) => o.name} /><Pager {...p} /></>}
+          : <><Table label={`${titleOf(kind)}s`} columns={columns(roles)} rows={p.items ?? []} id={(o) => (o.local ? `${o.name} on ${o.legs![0]!.node}` : o.name)} /><Pager {...p} /></>}
       </Loaded>
     </>
   );
@@ -36,13 +36,13 @@ export function ObjectsPage({ kind }: { kind: string }) {
 
 // columns has one for each leg, in the order in which they are pushed.
 const columns = (roles: string[]): Column<ObjectRow>[] => [
-  { name: "Name", show: (o) => <><a href={`/config/${o.kind}/${o.name}`}>{o.name}</a>{o.removed && !o.inBin ? " being deleted" : ""}</> },
-  { name: "Status", show: (o) => <Is kind="legs" of={o.summary} /> },
+  { name: "Name", show: (o) => <><a href={objectAt(o)}>{o.name}</a>{o.removed && !o.inBin ? " being deleted" : ""}</> },
+  { name: "Status", show: (o) => <Is kind={o.local ? "drift" : "legs"} of={o.summary} /> },
   ...roles.map((role): Column<ObjectRow> => ({
     name: titleOf(roles.length > 1 ? role : "push"),
     show: (o) => (o.legs ?? []).filter((l) => l.role === role).map((l) => <div key={l.role}><Push leg={l} /> <a href={`/nodes/${l.node}`}>{l.node}</a></div>),
   })),
-  { name: "Version", show: (o) => o.version, narrow: true },
+  { name: "Version", show: (o) => o.version || "", narrow: true },
   { name: "Changed", show: (o) => <Time at={o.changedAt} />, narrow: true },
   { name: "Detail", show: (o) => (o.legs ?? []).map((l) => <Detail key={l.role} leg={l} />), narrow: true },
 ];

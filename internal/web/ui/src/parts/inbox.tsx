@@ -25,6 +25,7 @@ const deeds: Record<string, (args: string[]) => Pick<VerbOf, "operation" | "labe
   "rollout-cancel": ([rollout = ""]) => ({ operation: "operate-rollout", label: "Cancel", parts: { rollout, verb: "cancel" }, danger: true }),
   "rollout-retry": ([rollout = ""]) => ({ operation: "retry-rollout", label: "Retry", parts: { rollout } }),
   "node-resume": ([node = ""]) => ({ operation: "resume-node", label: "Resume", parts: { node } }),
+  "object-push": ([kind = "", name = ""]) => ({ operation: "push-object", label: "Push", parts: { kind, name } }),
   "session-reconcile": ([name = ""]) => ({ operation: "operate-session", label: "Reconcile", parts: { name, verb: "reconcile" }, noReason: true }),
   "session-retry": ([name = "", at = ""]) => ({ operation: "retry-phase", label: "Retry phase", parts: { name, part: at.split("/")[0]!, phase: at.split("/")[1] ?? "" }, noReason: true }),
 };

@@ -1,5 +1,6 @@
 import type { EpisodeRow, LegRow, Outcome, Wait } from "../api";
 import { Is, Status, commandOf } from "../words";
+import { counted } from "./amount";
 import { Command, Empty } from "./layout";
 import { type Column, Table } from "./table";
 import { Time } from "./time";
@@ -14,12 +15,22 @@ export function Waits({ wait }: { wait: Wait | undefined }) {
   return <div>{wait.message}{wait.until ? <>, <Time at={wait.until} /></> : null}{wait.next && <>. Next: <Do next={wait.next} /></>}</div>;
 }
 
+// pushing says what a push of legs comes to now; nothing where none of them waits for one.
+export function pushing(legs: LegRow[] | null): string | undefined {
+  const open = (legs ?? []).filter((l) => (l.status === "pending" || l.status === "failed") && l.wait?.code !== "in-bin");
+  if (open.length === 0) return undefined;
+  const later = open.filter((l) => !["retry", "turn"].includes(l.wait?.code ?? ""));
+  const now = open.length - later.length;
+  const why = [...new Set(later.map((l) => l.wait?.message ?? "it is on its way"))].slice(0, 5);
+  return [now > 0 && `${counted(now, "push", "pushes")} at once, and not when next due.`, later.length > 0 && `What waits goes on waiting: ${why.join("; ")}.`].filter(Boolean).join(" ");
+}
+
 // Push is how far a leg is pushed, with its drift.
 export function Push({ leg }: { leg: LegRow }) {
   return (
     <>
       <Is kind={leg.drift ? "drift" : "legs"} of={leg.summary} />{leg.removed && " being deleted"}
-      {leg.drift && <> <a href={`/drift/${leg.episode}`}>{leg.episode}</a></>}
+      {leg.episode && <> <a href={`/drift/${leg.episode}`}>{leg.episode}</a></>}
     </>
   );
 }

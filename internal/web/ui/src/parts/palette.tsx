@@ -2,7 +2,7 @@ import { signal } from "@preact/signals";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { call } from "../request";
 import { go } from "../router";
-import { kinds, titleOf } from "../words";
+import { kinds, objectAt, titleOf } from "../words";
 
 // A Choice is one line of the palette.
 export interface Choice {
@@ -71,7 +71,7 @@ async function find(text: string): Promise<Choice[]> {
     ...hosts.map((h) => ({ text: `Host ${h.name}`, to: `/hosts/${h.name}` })),
     ...nodes.map((n) => ({ text: `Node ${n.name}`, to: `/nodes/${n.name}` })),
     ...sessions.map((s) => ({ text: `Session ${s.name}`, to: `/sessions/${s.name}` })),
-    ...objects.flatMap((list) => list.map((o) => ({ text: `${titleOf(o.kind)} ${o.name}`, to: `/config/${o.kind}/${o.name}` }))),
+    ...objects.flatMap((list) => list.map((o) => ({ text: `${titleOf(o.kind)} ${o.name}${o.local ? ` of node ${o.legs![0]!.node}` : ""}`, to: objectAt(o) }))),
   ];
 }
 
