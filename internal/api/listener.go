@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/steadyfleet/steady/internal/core/access"
 )
 
 // crowd is a listener that holds its connections to a bound.
@@ -30,7 +32,7 @@ func (l *crowd) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		from := addressOf(c)
+		from := access.Network(c.RemoteAddr().String())
 		if l.enter(from) {
 			return &counted{Conn: c, leave: sync.OnceFunc(func() { l.leave(from) })}, nil
 		}
@@ -62,21 +64,6 @@ func (l *crowd) leave(from netip.Addr) {
 	if l.byAddr[from]--; l.byAddr[from] == 0 {
 		delete(l.byAddr, from)
 	}
-}
-
-// addressOf is where a connection comes from: of IPv6 the network that one customer has.
-func addressOf(c net.Conn) netip.Addr {
-	at, ok := c.RemoteAddr().(*net.TCPAddr)
-	if !ok {
-		return netip.Addr{}
-	}
-	a := at.AddrPort().Addr().Unmap()
-	if a.Is6() && !a.IsLoopback() {
-		if p, err := a.WithZone("").Prefix(64); err == nil {
-			return p.Addr()
-		}
-	}
-	return a
 }
 
 // counted is a connection that leaves the crowd as it is closed.

@@ -41,8 +41,8 @@ type diagnosis struct {
 	Head     uint64    `json:"head"`
 	Term     uint64    `json:"term"`
 	Findings []finding `json:"findings"`
-	// Contradictions are what hosts reported against themselves, the first of
-	// each host with how many there are. They are no findings: the log holds.
+	// Contradictions are what hosts and nodes reported against themselves, the first of
+	// each with how many there are. They are no findings: the log holds.
 	Contradictions []contradiction `json:"contradictions"`
 	More           int             `json:"more,omitempty"` // findings beyond those listed
 	// Sources are the troubles with release sources that stand at the log's end.
@@ -79,7 +79,8 @@ type finding struct {
 }
 
 type contradiction struct {
-	Host string `json:"host"`
+	Host string `json:"host,omitempty"`
+	Node string `json:"node,omitempty"`
 	finding
 	Times int `json:"times"`
 }
@@ -95,7 +96,7 @@ the log names are there. It counts the blobs that nothing names. It changes noth
 stopped server is copied below TMPDIR to be read. A log that lacks what was
 acknowledged is a finding of S33. Code 1 means that something does not hold; each
 finding names its invariant. Code 7 means that all else holds, and what a host
-reported contradicts itself or the log: it lies, or a record is missing.`,
+or node reported contradicts itself or the log: it lies, or a record is missing.`,
 		Example: "  steady doctor --data data\n  steady doctor --data /var/lib/steady -o json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			d, err := diagnose(cmd.Context(), data, a.Wall())
@@ -193,15 +194,15 @@ func (d *diagnosis) begin(ctx context.Context, s store.Store, library *documents
 	return log, begin.Through, err
 }
 
-// contradicts counts what a host reported against itself.
-func (d *diagnosis) contradicts(host string, f finding) {
+// contradicts counts what a host or node reported against itself.
+func (d *diagnosis) contradicts(v *audit.Violation, f finding) {
 	for i := range d.Contradictions {
-		if c := &d.Contradictions[i]; c.Host == host {
+		if c := &d.Contradictions[i]; c.Host == v.Host && c.Node == v.Node {
 			c.Times++
 			return
 		}
 	}
-	d.Contradictions = append(d.Contradictions, contradiction{host, f, 1})
+	d.Contradictions = append(d.Contradictions, contradiction{v.Host, v.Node, f, 1})
 }
 
 func (d *diagnosis) observe(ctx context.Context, log *audit.Log, r *event.Record) error {
@@ -223,8 +224,8 @@ func (d *diagnosis) observe(ctx context.Context, log *audit.Log, r *event.Record
 	d.Sources = d.state.Sources
 	for _, v := range log.Observe(r.Seq, r.Entry) {
 		f := finding{r.Seq, v.Invariant, v.Message}
-		if v.Host != "" {
-			d.contradicts(v.Host, f)
+		if v.Whose() != "" {
+			d.contradicts(&v, f)
 			continue
 		}
 		d.found(f)
@@ -331,7 +332,7 @@ func (a *app) showDiagnosis(d diagnosis) {
 		a.Printf("WARNING: %s\n", w)
 	}
 	for _, c := range d.Contradictions {
-		a.Printf("Host %s contradicts itself or the log, %d times, first in %s: %s\n", c.Host, c.Times, c.Invariant, c.Message)
+		a.Printf("%s contradicts itself or the log, %d times, first in %s: %s\n", simulate.Whose(c.Host, c.Node), c.Times, c.Invariant, c.Message)
 	}
 	for _, f := range d.Findings {
 		a.Printf("%d: %s: %s\n", f.Seq, f.Invariant, f.Message)

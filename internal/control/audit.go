@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -49,10 +50,10 @@ type auditor struct {
 	seq            uint64   // of the last event that was read
 	hash           [32]byte // of that record
 	at             clock.Instant
-	broken         string   // why it reads no further, for good
-	findings       []string // since the process began, the first ones
-	more           int      // beyond those
-	contradictions map[string]string
+	broken         string            // why it reads no further, for good
+	findings       []string          // since the process began, the first ones
+	more           int               // beyond those
+	contradictions map[string]string // the newest, by whose it is
 	found          *prometheus.CounterVec
 }
 
@@ -148,8 +149,8 @@ func (c *Control) auditRecord(ctx context.Context, r *event.Record) error {
 	}
 	for i := range found {
 		v := &found[i]
-		if v.Host != "" {
-			c.cfg.Log.Warn("a host contradicts itself", "host", v.Host, "invariant", v.Invariant, "finding", v.Message)
+		if whose := v.Whose(); whose != "" {
+			c.cfg.Log.Warn(whose+" contradicts itself", "invariant", v.Invariant, "finding", v.Message)
 			continue
 		}
 		c.cfg.Log.Error("an invariant does not hold", "invariant", v.Invariant, "finding", v.Message)
@@ -203,9 +204,10 @@ func (a *auditor) note(r *event.Record, now clock.Instant, found []audit.Violati
 	for i := range found {
 		v := &found[i]
 		switch {
-		case v.Host != "":
-			a.found.WithLabelValues(v.Invariant, "host").Inc()
-			a.contradictions[v.Host] = v.String()
+		case v.Whose() != "":
+			of, _, _ := strings.Cut(v.Whose(), " ")
+			a.found.WithLabelValues(v.Invariant, of).Inc()
+			a.contradictions[v.Whose()] = v.String()
 		case len(a.findings) < auditShown:
 			a.findings = append(a.findings, v.String())
 			a.found.WithLabelValues(v.Invariant, "server").Inc()
@@ -232,11 +234,15 @@ func (c *Control) AuditWarnings() []string {
 		}
 		out = append(out, text+"; steady doctor --data DATA checks the whole log")
 	}
-	for _, host := range slices.Sorted(maps.Keys(a.contradictions)) {
+	for _, whose := range slices.Sorted(maps.Keys(a.contradictions)) {
 		if len(out) == 2*auditShown {
 			break
 		}
-		out = append(out, "host "+host+" reports what contradicts itself: "+a.contradictions[host]+"; it stops nobody else; look at it, and revoke it if it lies: steady host revoke "+host)
+		verb := "revoke"
+		if strings.HasPrefix(whose, "node ") {
+			verb = "retire"
+		}
+		out = append(out, whose+" reports what contradicts itself: "+a.contradictions[whose]+"; nothing else waits for it; check the device, and "+verb+" it if it lies: steady "+strings.Replace(whose, " ", " "+verb+" ", 1))
 	}
 	return out
 }

@@ -81,7 +81,7 @@ type Control struct {
 
 	sessionEvents struct { // that were refused, and the key of sessions' tokens
 		sync.Mutex
-		server.RateBucket
+		server.Rarely
 		key []byte
 	}
 

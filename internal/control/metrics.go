@@ -11,11 +11,11 @@ import (
 
 // metrics are the runtime's collectors. None of them is read to decide.
 type metrics struct {
-	entries, events, limited, turns, invalidated, certificates prometheus.Counter
-	ticks, appends                                             prometheus.Histogram
-	releasesRefused, enrolmentsRefused                         prometheus.Counter
-	blobsRemoved, blobBytesRemoved, retries                    prometheus.Counter
-	decisions, refused, sessionEvents                          *prometheus.CounterVec
+	entries, events, limited, nodesLimited, turns, invalidated, certificates prometheus.Counter
+	ticks, appends                                                           prometheus.Histogram
+	releasesRefused, enrolmentsRefused                                       prometheus.Counter
+	blobsRemoved, blobBytesRemoved, retries                                  prometheus.Counter
+	decisions, refused, sessionEvents                                        *prometheus.CounterVec
 }
 
 func newMetrics(c *Control) *metrics {
@@ -30,6 +30,7 @@ func newMetrics(c *Control) *metrics {
 		entries:           counter("log_entries_total", "Entries appended to the log."),
 		events:            counter("host_events_total", "Events of hosts taken in."),
 		limited:           counter("host_events_limited_total", "Requests of hosts put off, since the host had used its share of the log."),
+		nodesLimited:      counter("node_reports_limited_total", "Reports and connections of nodes put off, since the node had used its share of the log or of connections."),
 		turns:             counter("reducer_turns_total", "Rounds of the reducer that were committed."),
 		invalidated:       counter("reducer_spoiled_total", "Rounds of the reducer that were not committed."),
 		certificates:      counter("certificates_total", "Host certificates issued."),
@@ -54,7 +55,7 @@ func newMetrics(c *Control) *metrics {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "steady", Name: "queue_length",
 			Help: "Inputs that wait for the reducer.", ConstLabels: prometheus.Labels{"lane": name}}, func() float64 { return float64(n()) })
 	}
-	c.cfg.Metrics.MustRegister(m.entries, m.events, m.limited, m.turns, m.invalidated, m.certificates, m.ticks, m.appends, m.decisions, m.releasesRefused, m.enrolmentsRefused, m.blobsRemoved, m.blobBytesRemoved, m.retries, m.refused, m.sessionEvents, newMeasurements(c), newFleetMetrics(c), c.sources,
+	c.cfg.Metrics.MustRegister(m.entries, m.events, m.limited, m.nodesLimited, m.turns, m.invalidated, m.certificates, m.ticks, m.appends, m.decisions, m.releasesRefused, m.enrolmentsRefused, m.blobsRemoved, m.blobBytesRemoved, m.retries, m.refused, m.sessionEvents, newMeasurements(c), newFleetMetrics(c), c.sources,
 		queue("operations", func() int { return len(c.operations) }),
 		queue("urgent", func() int { return len(c.urgent) }),
 		queue("normal", func() int { return len(c.normal) }),

@@ -133,13 +133,7 @@ func (c *Control) ConnectNode(ctx context.Context, in drift.Connected) (session 
 	if err := c.Admits(); err != nil {
 		return 0, err
 	}
-	err = c.decideNodes(context.WithoutCancel(ctx), c.normal, 1, func(s *drift.State, now clock.Instant) ([]event.OfNodes, error) {
-		out, err := s.Step(in, now)
-		if err == nil {
-			session = s.Nodes[in.Node].Session
-		}
-		return out, err
-	})
+	err = c.report(context.WithoutCancel(ctx), server.NodeReport{Input: in, Then: func(s *drift.State) { session = s.Nodes[in.Node].Session }}, 1)
 	return session, err
 }
 
@@ -150,7 +144,19 @@ func (c *Control) ReportNode(ctx context.Context, in drift.Input) error {
 	if s, ok := in.(drift.Snapshot); ok {
 		weight += len(s.Objects) / 8
 	}
-	return c.decideNodes(ctx, c.normal, weight, func(s *drift.State, now clock.Instant) ([]event.OfNodes, error) { return s.Step(in, now) })
+	return c.report(ctx, server.NodeReport{Input: in}, weight)
+}
+
+// report has the reducer take in what a node reports. A node that has used its share is named once an hour.
+func (c *Control) report(ctx context.Context, in server.NodeReport, weight int) error {
+	err := c.wait(ctx, c.normal, &input{Input: in, done: make(chan error, 1), weight: weight})
+	if no, ok := errors.AsType[*drift.Refusal](err); ok && no.Code == drift.CodeTooMuch {
+		c.metrics.nodesLimited.Inc()
+		if name := drift.About(in.Input); c.refused.first(fmt.Sprintf("node/%s/%d", name, c.now()/clock.Instant(clock.Hour))) {
+			c.cfg.Log.Warn("a node takes more than its share; the rest is accepted later, and no other node waits for it", "node", name, "reason", no.Message)
+		}
+	}
+	return err
 }
 
 // EditNodes has an operator's change of the configuration of nodes be durable.

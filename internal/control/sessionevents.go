@@ -15,8 +15,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/steadyfleet/steady/internal/core/clock"
-	"github.com/steadyfleet/steady/internal/core/server"
 	"github.com/steadyfleet/steady/internal/disk"
 	"github.com/steadyfleet/steady/internal/wire"
 	"github.com/steadyfleet/steady/reconcile/engine"
@@ -42,9 +40,6 @@ const (
 
 // EventOutcomes lists them.
 var EventOutcomes = []string{EventAccepted, EventNoToken, EventMalformed, EventTooLarge, EventUnknown, EventOver, EventTooMany, EventUnavailable}
-
-// eventLogRate bounds how often refused events are logged; all are counted.
-var eventLogRate = server.RateLimit{Burst: 10, Tokens: 1, Per: 10 * clock.Second}
 
 // errEventToken is the same whatever is wrong, so that nobody learns which sessions there are.
 var errEventToken = wire.Refuse(wire.ErrForbidden, "the token of this session is needed, Authorization: Bearer TOKEN; steady session token NAME prints it")
@@ -107,10 +102,10 @@ func (c *Control) CountEvent(name, outcome string, err error) {
 		return
 	}
 	c.sessionEvents.Lock()
-	waits := c.sessionEvents.Spend(eventLogRate, 1, c.now())
+	noted, left := c.sessionEvents.Note(c.now())
 	c.sessionEvents.Unlock()
-	if waits == 0 {
-		c.cfg.Log.Warn("an event for a session was refused", "session", fmt.Sprintf("%.63s", name), "reason", outcome, "err", err)
+	if noted {
+		c.cfg.Log.Warn("an event for a session was refused", "session", fmt.Sprintf("%.63s", name), "reason", outcome, "err", err, "unlogged", left)
 	}
 }
 

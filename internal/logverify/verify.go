@@ -48,7 +48,8 @@ type Finding struct {
 	Seq     uint64 `json:"seq"`
 	Check   string `json:"check"`
 	Message string `json:"message"`
-	Host    string `json:"host,omitempty"` // in Report.Contradictions
+	Host    string `json:"host,omitempty"` // in Report.Contradictions: of a host
+	Node    string `json:"node,omitempty"` // or of a node
 	// Disputed says that it takes the server's records to show what the host
 	// contradicts; otherwise what it signed proves it alone.
 	Disputed bool `json:"disputed,omitempty"`
@@ -67,9 +68,8 @@ type Report struct {
 	Unsigned   int // at the end of hosts' chains, not below a signed head yet
 	Promotions int // whose evidence was counted again
 	Findings   []Finding
-	// Contradictions are what hosts reported against themselves or against the
-	// records, the first of each host: all else holds, and either these hosts lie or
-	// records are missing.
+	// Contradictions are what hosts and nodes reported against themselves or against the
+	// records, the first of each: all else holds, and either they lie or records are missing.
 	Contradictions []Finding
 }
 
@@ -81,7 +81,7 @@ type checker struct {
 	report *Report
 	signed *signed
 	hosts  map[string]*chained
-	told   map[string]bool // hosts in Contradictions
+	told   map[string]bool // whose are in Contradictions
 	log    *audit.Log
 	lib    *documents.Library
 
@@ -169,10 +169,10 @@ func (c *checker) record(r *event.Record) {
 	}
 	c.host(r, ev)
 	for _, v := range c.log.ObserveEvent(r.Seq, r.Entry, ev) {
-		if v.Host != "" {
-			if !c.told[v.Host] {
-				c.told[v.Host] = true
-				c.report.Contradictions = append(c.report.Contradictions, Finding{Seq: r.Seq, Check: v.Invariant, Message: v.Message, Host: v.Host, Disputed: v.Disputed})
+		if whose := v.Whose(); whose != "" {
+			if !c.told[whose] {
+				c.told[whose] = true
+				c.report.Contradictions = append(c.report.Contradictions, Finding{Seq: r.Seq, Check: v.Invariant, Message: v.Message, Host: v.Host, Node: v.Node, Disputed: v.Disputed})
 			}
 			continue
 		}

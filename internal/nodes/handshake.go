@@ -1,12 +1,14 @@
 package nodes
 
 import (
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	mathrand "math/rand/v2"
+	"net/netip"
 	"time"
 
 	"github.com/steadyfleet/steady/internal/core/drift"
@@ -34,36 +36,46 @@ func refuse(code, format string, args ...any) *refusedError {
 }
 
 // later asks a node to try again, each at another time.
-func later(code, message string) *refusedError {
-	return &refusedError{nodesdk.Refused{Code: code, Message: message, RetryAfter: int64(1000 + mathrand.IntN(9000))}}
+func later(code, message string) *refusedError { return after(code, message, time.Second) }
+
+// after is later that is not before a time is over.
+func after(code, message string, least time.Duration) *refusedError {
+	return &refusedError{nodesdk.Refused{Code: code, Message: message, RetryAfter: least.Milliseconds() + int64(mathrand.IntN(9000))}}
 }
 
-// welcome proves who is there, and begins its session.
-func (h *Hub) welcome(l *link, exporter []byte) error {
-	ctx, cancel := context.WithTimeout(l.ctx, h.limits.Handshake)
+// introduce has whoever is there say hello within a time, and prove the key.
+func (h *Hub) introduce(l *link, exporter []byte, within time.Duration) (in drift.Connected, token []byte, err error) {
+	ctx, cancel := context.WithTimeout(l.ctx, within)
 	defer cancel()
 	if l.conn.Subprotocol() != nodesdk.Subprotocol {
-		return refuse(nodesdk.CodeVersion, "the server speaks %s", nodesdk.Subprotocol)
+		return in, nil, refuse(nodesdk.CodeVersion, "the server speaks %s", nodesdk.Subprotocol)
 	}
 	l.conn.SetReadLimit(maxHello)
 	c := nodesdk.Challenge{Versions: []int{nodesdk.Version}, Fleet: h.server.Fleet(), Nonce: make([]byte, 32), Term: h.server.Term()}
 	rand.Read(c.Nonce)
 	if err := l.write(ctx, &nodesdk.Message{Type: nodesdk.TypeChallenge, Challenge: &c}); err != nil {
-		return err
+		return in, nil, err
 	}
 	_, raw, err := l.conn.Read(ctx)
 	if err != nil {
-		return fmt.Errorf("%w: %w", errLost, err)
+		return in, nil, fmt.Errorf("%w: %w", errLost, err)
 	}
 	m, err := decode(raw)
 	if err != nil || m.Hello == nil || m.Type != nodesdk.TypeHello {
-		return refuse(nodesdk.CodeMalformed, "expected a hello")
+		return in, nil, refuse(nodesdk.CodeMalformed, "expected a hello")
 	}
-	in, err := connected(m.Hello, c, exporter)
-	if err != nil {
-		return err
+	in, err = connected(m.Hello, c, exporter)
+	return in, m.Hello.Token, err
+}
+
+// welcome begins the session of a node when its turn comes.
+func (h *Hub) welcome(l *link, from netip.Addr, in drift.Connected, token []byte) error {
+	if !h.begins.take(l.ctx, from) {
+		return after(nodesdk.CodeUnavailable, "too many nodes connect at a time", h.retries.within(h.limits.Pace, comeWithin))
 	}
-	if err := h.begin(ctx, l, in, m.Hello.Token); err != nil {
+	ctx, cancel := context.WithTimeout(l.ctx, h.limits.Handshake)
+	defer cancel()
+	if err := h.begin(ctx, l, in, token); err != nil {
 		return err
 	}
 	l.conn.SetReadLimit(nodesdk.MaxFromNode)
@@ -75,21 +87,20 @@ func (h *Hub) welcome(l *link, exporter []byte) error {
 	return nil
 }
 
-// begin has the server admit the node.
+// begin has the server admit the node. That it was refused is an event of the node where the key was its own.
 func (h *Hub) begin(ctx context.Context, l *link, in drift.Connected, token []byte) (err error) {
 	if len(token) > 0 {
 		err = h.server.RegisterNode(ctx, in.Node, in.Key, token)
 	}
 	if err == nil {
-		l.node, l.key = in.Node, in.Key
+		l.node, l.key, l.rates = in.Node, in.Key, h.ratesOf(in.Node)
 		l.session, err = h.server.ConnectNode(ctx, in)
 	}
 	if err == nil {
 		return nil
 	}
-	no := h.refused(err)
-	if no.Final {
-		h.log.Info("a node was refused", "node", in.Node, "code", no.Code, "err", err)
+	no := h.refused(in.Node, err)
+	if decided, ok := errors.AsType[*drift.Refusal](err); ok && decided.Code != drift.CodeForbidden {
 		if err := h.server.ReportNode(ctx, drift.Refused{Node: in.Node, Code: no.Code, Detail: line(no.Message)}); err != nil {
 			h.log.Warn("that a node was refused is not in the log", "node", in.Node, "err", err)
 		}
@@ -97,20 +108,27 @@ func (h *Hub) begin(ctx context.Context, l *link, in drift.Connected, token []by
 	return no
 }
 
-// refused words an error of the server for a node.
-func (h *Hub) refused(err error) *refusedError {
-	if no, ok := errors.AsType[*drift.Refusal](err); ok {
-		code := map[string]string{drift.CodeInvalid: nodesdk.CodeCollection, nodesdk.CodeRetired: nodesdk.CodeRetired}[no.Code]
-		if code == "" {
-			code = nodesdk.CodeForbidden
+// codes are those of the protocol for refusals of the server; any other is forbidden.
+var codes = map[string]string{drift.CodeInvalid: nodesdk.CodeCollection, drift.CodeNumber: nodesdk.CodeMalformed}
+
+// refused words an error of the server for a node, and has some of them in the server's log.
+func (h *Hub) refused(node string, err error) *refusedError {
+	cause, no := "", later(nodesdk.CodeUnavailable, "the server cannot do it now")
+	if decided, ok := errors.AsType[*drift.Refusal](err); ok {
+		cause = decided.Cause
+		if no = refuse(cmp.Or(codes[decided.Code], nodesdk.CodeForbidden), "%s", decided.Message); decided.Code == drift.CodeTooMuch {
+			no = after(nodesdk.CodeTooMuch, decided.Message, decided.After.Std())
 		}
-		return refuse(code, "%s", no.Message)
+	} else if put, ok := errors.AsType[*wire.Refusal](err); ok {
+		no = later(nodesdk.CodeUnavailable, put.Message)
 	}
-	if no, ok := errors.AsType[*wire.Refusal](err); ok {
-		return later(nodesdk.CodeUnavailable, no.Message)
+	h.mu.Lock()
+	noted, left := h.refusals.Note(h.instant())
+	h.mu.Unlock()
+	if noted {
+		h.log.Warn("a node was refused, or is asked to come later", "node", node, "code", no.Code, "err", err, "cause", cause, "unlogged", left)
 	}
-	h.log.Warn("a node is asked to come later", "err", err)
-	return later(nodesdk.CodeUnavailable, "the server cannot do it now")
+	return no
 }
 
 // connected checks all of a hello that needs no state.

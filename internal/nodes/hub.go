@@ -10,7 +10,9 @@ import (
 	"errors"
 	"log/slog"
 	"math"
+	"math/rand/v2"
 	"net/http"
+	"net/netip"
 	"strconv"
 	"sync"
 	"time"
@@ -18,6 +20,7 @@ import (
 	"github.com/coder/websocket"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/steadyfleet/steady/internal/core/access"
 	"github.com/steadyfleet/steady/internal/core/drift"
 	"github.com/steadyfleet/steady/internal/core/server"
 	"github.com/steadyfleet/steady/internal/wire"
@@ -44,10 +47,11 @@ type Server interface {
 
 // Limits bound what nodes cost. Zero takes the default.
 type Limits struct {
-	// Connections that are open at a time, 20,000, and Handshakes of them, 256.
+	// Connections that are open at a time, 20,000, and Handshakes, those that have not said hello: 512, half of
+	// them of one address, or of one network of IPv6.
 	Connections, Handshakes int
-	// Pace is how many may begin in a second, 100, after a few at once: when all nodes come back,
-	// hosts and operators are served meanwhile.
+	// Pace is how many that said hello may begin in a second, 100, after a few at once: when all nodes come back,
+	// hosts and operators are served meanwhile. Addresses take turns.
 	Pace int
 	// Reconnect is how many come back in a second after all connections ended at once, 50, and up to
 	// Pace where that takes longer than ReconnectWithin, 45 s: those that come later than a minute
@@ -55,8 +59,9 @@ type Limits struct {
 	// second, after a few at once; one that is back by then is not.
 	Reconnect       int
 	ReconnectWithin time.Duration
-	// Handshake is how long one may take, 10 s. Others wait for 5 s for their turn.
-	Handshake time.Duration
+	// Handshake is how long a hello may take, and then the server: 10 s each. Crowded is for a hello while few
+	// places are free, 2 s.
+	Handshake, Crowded time.Duration
 	// Push, Snapshot and Validate are how long a node may take to answer: 60, 30 and 30 s.
 	Push, Snapshot, Validate time.Duration
 	// Write is how long a message may take to be read, Frame one to arrive: 30 s and 20 s.
@@ -74,9 +79,9 @@ type Limits struct {
 
 // WithDefaults fills in what is zero.
 func (l Limits) WithDefaults() Limits {
-	l.Connections, l.Handshakes = cmp.Or(l.Connections, 20_000), cmp.Or(l.Handshakes, 256)
+	l.Connections, l.Handshakes = cmp.Or(l.Connections, 20_000), cmp.Or(l.Handshakes, 512)
 	l.Pace, l.Reconnect, l.ReconnectWithin = cmp.Or(l.Pace, 100), cmp.Or(l.Reconnect, 50), cmp.Or(l.ReconnectWithin, 45*time.Second)
-	l.Handshake = cmp.Or(l.Handshake, 10*time.Second)
+	l.Handshake, l.Crowded = cmp.Or(l.Handshake, 10*time.Second), cmp.Or(l.Crowded, 2*time.Second)
 	l.Push, l.Snapshot, l.Validate = cmp.Or(l.Push, time.Minute), cmp.Or(l.Snapshot, 30*time.Second), cmp.Or(l.Validate, 30*time.Second)
 	l.Write, l.Frame, l.Ping = cmp.Or(l.Write, 30*time.Second), cmp.Or(l.Frame, 20*time.Second), cmp.Or(l.Ping, 20*time.Second)
 	l.Reread = cmp.Or(l.Reread, 10*time.Minute)
@@ -84,9 +89,9 @@ func (l Limits) WithDefaults() Limits {
 	return l
 }
 
-// A connection waits so long for its turn to begin, or is asked to come again within comeWithin: nobody
-// has shown who they are by then, and whoever floods the server must not send nodes away for longer.
-const turnWithin, comeWithin = 5 * time.Second, time.Minute
+// A connection that said hello waits so long for its turn to begin, or is asked to come again within comeWithin: whoever
+// floods the server must not send nodes away for longer. One that finds no place comes again within soonWithin.
+const turnWithin, comeWithin, soonWithin = 5 * time.Second, time.Minute, 3 * time.Second
 
 // Hub serves nodesdk.Path. Close ends it.
 type Hub struct {
@@ -100,23 +105,26 @@ type Hub struct {
 	stop context.CancelCauseFunc
 	open sync.WaitGroup
 
-	handshakes, large, submissions chan struct{}
-	begins, retries, ends          pace // of connections
+	large, submissions chan struct{}
+	room               *room
+	begins             *turns
+	retries, ends      pace // of connections
 
 	mu          sync.Mutex
 	closed      bool
 	connections int
 	links       map[string]*link
-	shares      map[string]*server.RateBucket // of what a node may have logged
+	rates       map[string]*rates
 	ended       map[string]drift.Disconnected // by node: the last session, until its end is reported
+	refusals    server.Rarely                 // that are in the server's log
 }
 
 // New returns a hub. Now is the clock of the server; nil is time.Now.
 func New(s Server, limits Limits, now func() time.Time, log *slog.Logger, reg prometheus.Registerer) *Hub {
 	limits = limits.WithDefaults()
 	h := &Hub{server: s, log: log, limits: limits, now: now, metrics: newMetrics(reg),
-		handshakes: make(chan struct{}, limits.Handshakes), large: make(chan struct{}, limits.LargeFrames), submissions: make(chan struct{}, limits.Submissions),
-		links: map[string]*link{}, shares: map[string]*server.RateBucket{}, ended: map[string]drift.Disconnected{}}
+		room: newRoom(limits.Handshakes), begins: newTurns(limits.Pace, turnWithin), large: make(chan struct{}, limits.LargeFrames), submissions: make(chan struct{}, limits.Submissions),
+		links: map[string]*link{}, rates: map[string]*rates{}, ended: map[string]drift.Disconnected{}}
 	if h.now == nil {
 		h.now = time.Now
 	}
@@ -167,13 +175,13 @@ func (h *Hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.busy(w, "too many nodes are connected")
 		return
 	}
-	if !h.turn(r.Context()) {
+	from := access.Network(r.RemoteAddr)
+	if h.begins.full(from) {
 		h.leave()
 		h.busy(w, "too many nodes connect at a time")
 		return
 	}
-	l, err := h.accept(w, r, exporter)
-	<-h.handshakes
+	l, err := h.accept(w, r, from, exporter)
 	if err != nil {
 		h.leave()
 		return
@@ -186,9 +194,19 @@ func (h *Hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}()
 }
 
+// errCrowded has another connection take the place of one that did not say hello.
+var errCrowded = errors.New("others connected meanwhile, and it had not said hello")
+
 // accept answers a request, and returns the connection once its node was welcomed.
-func (h *Hub) accept(w http.ResponseWriter, r *http.Request, exporter []byte) (l *link, err error) {
+func (h *Hub) accept(w http.ResponseWriter, r *http.Request, from netip.Addr, exporter []byte) (l *link, err error) {
 	l = newLink(h)
+	v, crowded, ok := h.room.enter(from, func() { l.cancel(errCrowded) })
+	if !ok {
+		l.cancel(errCrowded)
+		h.comeAfter(w, rand.N(soonWithin), "too many connections of this address say no hello") //nolint:gosec // no secret
+		return nil, errCrowded
+	}
+	defer h.room.exit(v)
 	// A node is no page of a browser: one that says so is refused by Accept.
 	l.conn, err = websocket.Accept(w, r, &websocket.AcceptOptions{Subprotocols: []string{nodesdk.Subprotocol}, CompressionMode: websocket.CompressionDisabled,
 		OnPingReceived: func(context.Context, []byte) bool { return l.control() }, OnPongReceived: func(context.Context, []byte) { l.control() }})
@@ -196,7 +214,16 @@ func (h *Hub) accept(w http.ResponseWriter, r *http.Request, exporter []byte) (l
 		l.cancel(err)
 		return nil, err // it was answered
 	}
-	if err := h.welcome(l, exporter); err != nil {
+	within := h.limits.Handshake
+	if crowded {
+		within = h.limits.Crowded
+	}
+	in, token, err := h.introduce(l, exporter, within)
+	if err == nil {
+		h.room.exit(v)
+		err = h.welcome(l, from, in, token)
+	}
+	if err != nil {
 		l.refuse(err)
 		l.cancel(err)
 		_ = l.conn.CloseNow()
@@ -205,36 +232,14 @@ func (h *Hub) accept(w http.ResponseWriter, r *http.Request, exporter []byte) (l
 	return l, nil
 }
 
-// turn waits for a place among the handshakes.
-func (h *Hub) turn(ctx context.Context) bool {
-	wait, ok := h.begins.turn(h.limits.Pace, turnWithin)
-	if !ok {
-		return false
-	}
-	t := time.NewTimer(wait)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-		return false
-	case <-h.ctx.Done():
-		return false
-	}
-	t.Reset(turnWithin)
-	select {
-	case h.handshakes <- struct{}{}:
-		return true
-	case <-t.C:
-	case <-ctx.Done():
-	case <-h.ctx.Done():
-	}
-	return false
-}
-
 // busy asks a node to come later.
 func (h *Hub) busy(w http.ResponseWriter, why string) {
+	h.comeAfter(w, h.retries.within(h.limits.Pace, comeWithin), why)
+}
+
+func (h *Hub) comeAfter(w http.ResponseWriter, wait time.Duration, why string) {
 	h.metrics.refused.WithLabelValues(nodesdk.CodeUnavailable).Inc()
-	w.Header().Set("Retry-After", strconv.Itoa(2+int(h.retries.within(h.limits.Pace, comeWithin)/time.Second)))
+	w.Header().Set("Retry-After", strconv.Itoa(2+int(wait/time.Second)))
 	http.Error(w, why, http.StatusServiceUnavailable)
 }
 

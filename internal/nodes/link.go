@@ -36,9 +36,8 @@ type link struct {
 	changed   chan struct{} // the node says that somebody else changed something; room for one
 	questions chan *question
 
-	// What follows is of the goroutine that reads.
-	messages, controls server.RateBucket
-	refusals           int
+	rates    *rates
+	refusals int // of messages; of the goroutine that reads
 
 	worker
 }
@@ -56,27 +55,50 @@ type question struct {
 }
 
 func newLink(h *Hub) *link {
-	l := &link{h: h, answers: make(chan reply, 1), changed: make(chan struct{}, 1), questions: make(chan *question)}
+	l := &link{h: h, rates: &rates{}, answers: make(chan reply, 1), changed: make(chan struct{}, 1), questions: make(chan *question)}
 	l.ctx, l.cancel = context.WithCancelCause(h.ctx)
 	return l
 }
 
-// Rates of what a node sends: a device with as many objects as are allowed reports the effect
-// of each when it connects.
+// Rates of what a node sends, over its connections: a device with as many objects as are allowed reports the
+// effect of each when it connects. What it may have logged is the server's to count.
 var (
-	messageRate = server.RateLimit{Burst: 2 * nodesdk.MaxObjects, Tokens: 100, Per: clock.Second}
+	messageRate = server.RateLimit{Burst: 6 * nodesdk.MaxObjects, Tokens: 100, Per: clock.Second}
 	controlRate = server.RateLimit{Burst: 30, Tokens: 1, Per: clock.Second}
-	// logRate is of bytes that a node has logged without being asked.
-	logRate = server.RateLimit{Burst: 16 << 20, Tokens: 4 << 10, Per: clock.Second}
 )
+
+// rates are how much of them a node has used.
+type rates struct {
+	mu                      sync.Mutex
+	messages, controls, own server.RateBucket
+}
+
+// spend takes one of a bucket of r, or returns how long to wait for it.
+func (r *rates) spend(b *server.RateBucket, l server.RateLimit, now clock.Instant) clock.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return b.Spend(l, 1, now)
+}
+
+// ratesOf are those of a node that there is.
+func (h *Hub) ratesOf(node string) *rates {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	r := h.rates[node]
+	if r == nil {
+		r = &rates{}
+		h.rates[node] = r
+	}
+	return r
+}
 
 const (
 	// maxRefusals is how many messages of a connection are refused before it is ended.
 	maxRefusals = 3
 	// maxFragments bounds the frames of one message.
 	maxFragments = 2048
-	// reportWeight is what a report takes in the log beside its text, about.
-	reportWeight = 512
+	// leastAway is how long a node stays away that had more logged than its share.
+	leastAway = 10 * time.Second
 )
 
 func (h *Hub) instant() clock.Instant { return clock.FromTime(h.now()) }
@@ -136,7 +158,9 @@ func reason(cause error) string {
 func (h *Hub) retry(ctx context.Context, f func(context.Context) error) error {
 	for pause := time.Second; ; pause = min(2*pause, 30*time.Second) {
 		err := f(ctx)
-		if _, final := errors.AsType[*drift.Refusal](err); err == nil || final {
+		if no, wait := limited(err); wait {
+			pause = max(time.Second, no.After.Std())
+		} else if _, final := errors.AsType[*drift.Refusal](err); err == nil || final {
 			return err
 		}
 		t := time.NewTimer(pause)
@@ -151,7 +175,7 @@ func (h *Hub) retry(ctx context.Context, f func(context.Context) error) error {
 
 // control counts a ping or pong, and reports whether it is answered.
 func (l *link) control() bool {
-	if l.controls.Spend(controlRate, 1, l.h.instant()) > 0 {
+	if l.rates.spend(&l.rates.controls, controlRate, l.h.instant()) > 0 {
 		l.cancel(errTooMuch)
 		return false
 	}
@@ -188,7 +212,7 @@ func (l *link) read() error {
 			release()
 			return err
 		}
-		if l.messages.Spend(messageRate, 1, l.h.instant()) > 0 {
+		if l.rates.spend(&l.rates.messages, messageRate, l.h.instant()) > 0 {
 			release()
 			return errTooMuch
 		}
@@ -231,7 +255,6 @@ func (l *link) bad(why string, err error) error {
 // news takes what a node was not asked for.
 func (l *link) news(m *nodesdk.Message) error {
 	var in drift.Input
-	size := int64(reportWeight)
 	switch {
 	case m.Type == nodesdk.TypeChanged && m.Changed != nil:
 		select {
@@ -245,7 +268,6 @@ func (l *link) news(m *nodesdk.Message) error {
 			return l.bad(malformed, errors.New("an effect of no object, or of no known kind"))
 		}
 		in = drift.Effect{Node: l.node, Session: l.session, Kind: e.Kind, ID: e.ID, Effect: e.Effect, Detail: line(e.Detail)}
-		size += int64(len(e.Detail))
 	case m.Type == nodesdk.TypeNextKey && m.NextKey != nil:
 		k := m.NextKey
 		if len(k.Key) != ed25519.PublicKeySize || !ed25519.Verify(k.Key, nodesdk.SignedNextKey(l.node, l.key, k.Key), k.Proof) {
@@ -255,28 +277,22 @@ func (l *link) news(m *nodesdk.Message) error {
 	default:
 		return l.bad(unsolicited, fmt.Errorf("a message of type %.40q", m.Type))
 	}
-	if !l.h.spend(l.node, size) {
-		return errTooMuch
-	}
 	ctx, cancel := context.WithTimeout(l.ctx, l.h.limits.Ping/2)
 	defer cancel()
-	if err := l.h.server.ReportNode(ctx, in); err != nil && l.ctx.Err() == nil {
+	err := l.h.server.ReportNode(ctx, in)
+	if no, ok := limited(err); ok {
+		return after(nodesdk.CodeTooMuch, no.Message, max(no.After.Std(), leastAway))
+	}
+	if err != nil && l.ctx.Err() == nil {
 		return fmt.Errorf("the server could not take in what it reported: %w", err)
 	}
 	return nil
 }
 
-// spend takes bytes of what a node may have logged without being asked. It goes on over
-// connections.
-func (h *Hub) spend(node string, bytes int64) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	b := h.shares[node]
-	if b == nil {
-		b = &server.RateBucket{}
-		h.shares[node] = b
-	}
-	return b.Spend(logRate, bytes, h.instant()) == 0
+// limited is the refusal of what is above the share of a node.
+func limited(err error) (*drift.Refusal, bool) {
+	no, ok := errors.AsType[*drift.Refusal](err)
+	return no, ok && no.Code == drift.CodeTooMuch
 }
 
 func isEffect(s string) bool { return s == nodesdk.InEffect || s == nodesdk.NotInEffect }

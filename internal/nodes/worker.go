@@ -24,7 +24,6 @@ type worker struct {
 	// dirty says that the node reported a change that was not read yet. It is read at once, a few
 	// times at most once a second, and then once in ten.
 	dirty  bool
-	own    server.RateBucket
 	noOwn  time.Time // none before
 	asked  time.Time // none of those that the server asks for before
 	reread time.Time
@@ -111,7 +110,7 @@ func (l *link) step(ctx context.Context, w drift.Work) (wait time.Duration, err 
 		due = earlier(due, at)
 	}
 	if due.After(now) && l.dirty && !l.noOwn.After(now) {
-		if wait := l.own.Spend(ownRate, 1, l.h.instant()); wait == 0 {
+		if wait := l.rates.spend(&l.rates.own, ownRate, l.h.instant()); wait == 0 {
 			due = now
 		} else {
 			l.noOwn = now.Add(wait.Std())
@@ -229,16 +228,21 @@ func (l *link) snapshot(ctx context.Context) error {
 	in := l.observed(a.Snapshot)
 	l.h.metrics.snapshots.WithLabelValues(map[bool]string{true: complete, false: incomplete}[in.Complete]).Inc()
 	err = l.submit(ctx, in)
-	if err != nil && ctx.Err() == nil {
+	now, pause := time.Now(), longPause
+	if no, ok := limited(err); ok {
+		pause = max(pause, no.After.Std())
+		if err := l.h.server.ReportNode(ctx, drift.Limited{Node: l.node, Session: l.session, Detail: no.Message}); err != nil && ctx.Err() == nil {
+			l.h.log.Warn("that the configuration of a node has to wait is not in the log", "node", l.node, "err", err)
+		}
+	} else if err != nil && ctx.Err() == nil {
 		l.h.log.Warn("the configuration of a node is not in the log; it is read again", "node", l.node, "err", err)
 	}
-	now := time.Now()
 	l.reread, l.asked = now.Add(l.rereadIn()), now.Add(leastPause)
 	if reported { // a change right after a push is read at once
 		l.noOwn = now.Add(leastPause)
 	}
 	if !in.Complete || err != nil {
-		l.asked, l.noOwn, l.dirty = now.Add(longPause), now.Add(longPause), true
+		l.asked, l.noOwn, l.dirty = now.Add(pause), now.Add(pause), true
 	}
 	if w, _ := l.h.server.NodeWork(l.node); w.Push != nil {
 		l.dirty = true // an operation was decided meanwhile: what was read counts for nothing

@@ -3,9 +3,7 @@ package operations
 import (
 	"context"
 	"errors"
-	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
@@ -14,6 +12,7 @@ import (
 
 	"github.com/steadyfleet/steady/internal/api/operator"
 	"github.com/steadyfleet/steady/internal/control"
+	"github.com/steadyfleet/steady/internal/core/access"
 	"github.com/steadyfleet/steady/internal/wire"
 )
 
@@ -85,25 +84,8 @@ type (
 
 // Resolve implements huma.Resolver.
 func (in *loginIn) Resolve(ctx huma.Context) []error {
-	in.from = network(ctx.RemoteAddr())
+	in.from = access.Network(ctx.RemoteAddr()).String()
 	return nil
-}
-
-// network is where a request comes from: of IPv6 the network that one customer has.
-func network(remote string) string {
-	host, _, err := net.SplitHostPort(remote)
-	if err != nil {
-		return remote
-	}
-	a, err := netip.ParseAddr(host)
-	if err != nil {
-		return host
-	}
-	if a = a.Unmap().WithZone(""); a.Is4() {
-		return a.String()
-	}
-	p, _ := a.Prefix(64) // a has as many bits
-	return p.String()
 }
 
 func (h *Handler) logIn(ctx context.Context, in *loginIn) (*cookieOut, error) {

@@ -122,7 +122,7 @@ func (a verbs) audit(ctx context.Context, from source, anchor logverify.Anchor) 
 
 func (a verbs) showVerdict(v verdict, anchor logverify.Anchor) {
 	for _, f := range v.Contradictions {
-		a.Printf("Host %s contradicts itself or the log: %s\n", f.Host, f.Message)
+		a.Printf("%s contradicts itself or the log: %s\n", Whose(f.Host, f.Node), f.Message)
 	}
 	for _, f := range v.Findings {
 		a.Printf("%d: %s: %s\n", f.Seq, f.Check, f.Message)
@@ -166,6 +166,14 @@ func anchorOf(root, head string) (a logverify.Anchor, err error) {
 	}
 	a.Head = store.Head{Seq: n, Hash: [32]byte(sum)}
 	return a, nil
+}
+
+// Whose begins a sentence about a contradiction of a host, or of a node.
+func Whose(host, node string) string {
+	if host != "" {
+		return "Host " + host
+	}
+	return "Node " + node
 }
 
 // Verdict begins the last line of a check that found nothing wrong but what so many

@@ -22,10 +22,23 @@ type Violation struct {
 	// Host is set where a report of this host shows it: nothing that the server decided
 	// broke the invariant.
 	Host string `json:"host,omitempty"`
+	// Node is set likewise where it follows from what this node claims.
+	Node string `json:"node,omitempty"`
 	// Disputed says that it takes the server's records to show it: the host reports what
 	// it was not granted, or a record is missing. Otherwise the chain that the host
 	// signed proves it alone.
 	Disputed bool `json:"disputed,omitempty"`
+}
+
+// Whose is the host or node that shows it, as "host h1", or "" for one of the server.
+func (v *Violation) Whose() string {
+	switch {
+	case v.Host != "":
+		return "host " + v.Host
+	case v.Node != "":
+		return "node " + v.Node
+	}
+	return ""
 }
 
 func (v Violation) String() string { return v.Invariant + ": " + v.Message }

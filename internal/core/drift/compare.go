@@ -70,11 +70,16 @@ func (in *Snapshot) unusable(n *Node) (code, detail string) {
 	if !in.Complete {
 		return "incomplete", cmp.Or(in.Error, "the node could not read all of its configuration")
 	}
+	if in.Op > n.Op || in.Generation > event.MaxOperation {
+		return "malformed", fmt.Sprintf("it claims operation %d, and %d is the newest that it was sent, or generation %d: at most %d are counted", in.Op, n.Op, in.Generation, uint64(event.MaxOperation))
+	}
 	seen := map[place]bool{}
 	for i := range in.Objects {
 		x := &in.Objects[i]
 		p := place{x.Kind, x.ID}
 		switch {
+		case x.Op > n.Op:
+			return "malformed", fmt.Sprintf("the object %.40q of kind %s claims operation %d, and %d is the newest that the node was sent", x.ID, x.Kind, x.Op, n.Op)
 		case !slices.ContainsFunc(n.Collections, func(c event.NodeCollection) bool { return c.Kind == x.Kind }):
 			return "malformed", fmt.Sprintf("an object of kind %.40q, which is none of the node's collections", x.Kind)
 		case nodeconfig.CheckID(x.ID) != nil || x.ETag == "" || len(x.ETag) > 200 || len(x.Config) > nodeconfig.MaxConfig:

@@ -88,7 +88,9 @@ func (s *State) foldNode(at clock.Instant, ev event.OfNodes) {
 		n.UnreadSince = cmp.Or(n.UnreadSince, at)
 		n.Session, n.Online, n.Why, n.Compare, n.RefusedFor = ev.Session, true, "", true, ""
 		n.Instance, n.Machine, n.Driver, n.Version = ev.Instance, ev.Machine, ev.Driver, ev.Version
-		n.Op = max(n.Op, ev.Op)
+		if event.Plausible(n.Op, ev.Op) { // older servers logged any
+			n.Op = max(n.Op, ev.Op)
+		}
 		if ev.Collections != nil {
 			n.Collections = ev.Collections
 		}
@@ -146,6 +148,9 @@ func (s *State) foldRetired(at clock.Instant, n *Node, ev event.NodeRetired) {
 	n.Online, n.Since, n.UnreadSince, n.Why, n.RetiredAt = false, at, 0, "it was retired", max(ev.NotBefore, 1)
 	n.Key, n.NextKey, n.Paused, n.Adoption, n.Flight, n.Compare, n.Reread = nil, nil, nil, nil, nil, false, false
 	n.ComparedAt = 0 // what it has when it comes back is a first contact
+	if n.Op >= event.MaxOperation {
+		n.Op = 0 // of an older server's state
+	}
 	clear(n.Episodes)
 	for _, r := range s.legsOf(n.Name) {
 		o, d, l := s.leg(r)

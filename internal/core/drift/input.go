@@ -89,6 +89,13 @@ type Effect struct {
 	Detail   string
 }
 
+// Limited is a configuration that was not taken in, since its node has used its share of the log.
+type Limited struct {
+	Node    string
+	Session uint64
+	Detail  string
+}
+
 // NextKey is the key that a node announces.
 type NextKey struct {
 	Node    string

@@ -1,11 +1,19 @@
 package drift
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/steadyfleet/steady/internal/core/clock"
+)
 
 // Refusal says why nothing was decided, and what would change that.
 type Refusal struct {
 	Code    string
 	Message string
+	// Cause is for operators alone: whoever is refused may be a stranger.
+	Cause string
+	// After is when to try again, of CodeTooMuch.
+	After clock.Duration
 }
 
 func (r *Refusal) Error() string { return r.Message }
@@ -17,8 +25,10 @@ const (
 	CodeConflict  = "conflict"  // it does not fit the state
 	CodeForbidden = "forbidden" // of the identity of nodes
 	CodePort      = "port-conflict"
+	CodeNumber    = "number"   // a number that nothing explains
+	CodeTooMuch   = "too-much" // a node has used its share
 )
 
 func refuse(code, format string, args ...any) error {
-	return &Refusal{code, fmt.Sprintf(format, args...)}
+	return &Refusal{Code: code, Message: fmt.Sprintf(format, args...)}
 }

@@ -19,6 +19,10 @@ func (in Answer) node() string       { return in.Node }
 func (in Effect) node() string       { return in.Node }
 func (in NextKey) node() string      { return in.Node }
 func (in Refused) node() string      { return in.Node }
+func (in Limited) node() string      { return in.Node }
+
+// About is the node that an input is about.
+func About(in Input) string { return in.node() }
 
 // decide registers a node, or knows it already by the same token and key: the answer may
 // have been lost.
@@ -40,17 +44,20 @@ func (n *Node) accepts(key []byte) bool {
 	return len(key) > 0 && (bytes.Equal(key, n.Key) || bytes.Equal(key, n.NextKey))
 }
 
-// Admits refuses a key that is not that of the node.
+// Admits refuses a key that is not that of the node. A stranger does not learn which names there are.
 func (s *State) Admits(node string, key []byte) error {
+	cause := ""
 	switch n := s.Nodes[node]; {
 	case n == nil || n.RegisteredAt == 0:
-		return refuse(CodeForbidden, "node %s is not registered; start it with a token: steady node token %s", node, node)
+		cause = "no node of that name is registered"
 	case n.RetiredAt != 0:
-		return refuse(CodeForbidden, "node %s was retired; a new token brings it back: steady node token %s", node, node)
+		cause = "the node was retired"
 	case !n.accepts(key):
-		return refuse(CodeForbidden, "the key is not that of node %s; if the device lost its state folder, register it anew: steady node token %s", node, node)
+		cause = "the key is not that of the node"
+	default:
+		return nil
 	}
-	return nil
+	return &Refusal{Code: CodeForbidden, Cause: cause, Message: fmt.Sprintf("no node %s has this key; a device that is new, was retired, or lost its state folder is registered with a new token: steady node token %s", node, node)}
 }
 
 // CheckCollections refuses kinds that the server does not know.
@@ -79,6 +86,10 @@ func (in Connected) decide(s *State, _ clock.Instant) ([]event.OfNodes, error) {
 		return nil, err
 	}
 	n, on := s.Nodes[in.Node], event.OnNode{Node: in.Node}
+	if !event.Plausible(n.Op, in.Op) {
+		return nil, refuse(CodeNumber, "the node claims to have applied operation %d, and the log of the server ends with %d: no restored backup is so far behind; "+
+			"if the device is to begin anew, steady node retire %s, and register it with a new token", in.Op, n.Op, in.Node)
+	}
 	var out []event.OfNodes
 	if bytes.Equal(in.Key, n.NextKey) {
 		out = append(out, event.NodeKeyChanged{OnNode: on})
@@ -127,6 +138,14 @@ func (in Refused) decide(s *State, _ clock.Instant) ([]event.OfNodes, error) {
 	return []event.OfNodes{event.NodeRefused{OnNode: event.OnNode{Node: in.Node}, Code: in.Code, Detail: in.Detail}}, nil
 }
 
+func (in Limited) decide(s *State, _ clock.Instant) ([]event.OfNodes, error) {
+	n := s.Nodes[in.Node]
+	if n == nil || n.Session != in.Session || n.Refusal == CodeTooMuch {
+		return nil, nil
+	}
+	return []event.OfNodes{event.SnapshotRefused{OnNode: event.OnNode{Node: in.Node}, Code: CodeTooMuch, Detail: clip(in.Detail)}}, nil
+}
+
 func (in NextKey) decide(s *State, _ clock.Instant) ([]event.OfNodes, error) {
 	n := s.Nodes[in.Node]
 	if n == nil || n.RetiredAt != 0 || n.Session != in.Session || n.accepts(in.Key) {
@@ -150,7 +169,15 @@ func (in Effect) decide(s *State, _ clock.Instant) ([]event.OfNodes, error) {
 // Step decides about an input and what is to be pushed after it, and folds that. The events
 // are to be committed together.
 func (s *State) Step(in Input, now clock.Instant) ([]event.OfNodes, error) {
+	return s.StepIf(in, now, func([]event.OfNodes) error { return nil })
+}
+
+// StepIf is Step unless may refuses what was decided about the input itself: then nothing is changed.
+func (s *State) StepIf(in Input, now clock.Instant, may func([]event.OfNodes) error) ([]event.OfNodes, error) {
 	out, err := in.decide(s, now)
+	if err == nil {
+		err = may(out)
+	}
 	if err != nil {
 		return nil, err
 	}

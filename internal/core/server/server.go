@@ -33,7 +33,7 @@ type Config struct {
 	Retention plan.Retention
 	// PushBackoff is how long pushes to nodes that failed wait until they are tried again.
 	PushBackoff drift.Backoff
-	// HostLog is what one host may add to the log, in bytes; the default is a burst of
+	// HostLog is what one host or node may add to the log, in bytes; the default is a burst of
 	// 16 MiB, and then 4 KiB a second.
 	HostLog RateLimit
 }
@@ -85,7 +85,8 @@ type Server struct {
 	outranked string
 	raisedAt  clock.Instant
 	raises    map[string]*RateBucket
-	setBack   *SetBack // nil, or why everything is refused
+	shares    map[string]*nodeShare // of nodes
+	setBack   *SetBack              // nil, or why everything is refused
 	overview  plan.Overview
 }
 
@@ -97,7 +98,7 @@ const MaxNonce = 6
 // grants carry them. Old says that the log held something: it may be a backup. With b nothing is
 // decided until EndSafeMode.
 func Begin(cfg Config, s *State, term uint64, nonce string, contacts Contacts, t Time, old bool, b *SetBack) *Server {
-	r := &Server{State: s, cfg: cfg, contacts: contacts, nonce: nonce, raises: map[string]*RateBucket{}, raisedAt: t.Now, setBack: b}
+	r := &Server{State: s, cfg: cfg, contacts: contacts, nonce: nonce, raises: map[string]*RateBucket{}, shares: map[string]*nodeShare{}, raisedAt: t.Now, setBack: b}
 	r.Raised(term)
 	r.pace.planned = map[string]clock.Instant{}
 	r.open(t, old)

@@ -1,0 +1,209 @@
+package api_test
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"log/slog"
+	"math"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/steadyfleet/steady/internal/api"
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/drift"
+	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/server"
+	"github.com/steadyfleet/steady/internal/testkit"
+	"github.com/steadyfleet/steady/nodesdk"
+)
+
+// silence has connections open that never say hello, and again whenever one is ended, until the test is over. It
+// returns when each was open once, or was refused.
+func (w *world) silence(connections int) {
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(w.ca())
+	ctx, stop := context.WithCancel(context.Background())
+	var all, once sync.WaitGroup
+	for range connections {
+		first := sync.OnceFunc(once.Done)
+		once.Add(1)
+		all.Go(func() {
+			defer first()
+			transport := &http.Transport{TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS13, RootCAs: pool, NextProtos: []string{"http/1.1"}, ClientSessionCache: tls.NewLRUClientSessionCache(1)}}
+			defer transport.CloseIdleConnections()
+			for ctx.Err() == nil {
+				conn, _, err := websocket.Dial(ctx, w.url()+nodesdk.Path, &websocket.DialOptions{HTTPClient: &http.Client{Transport: transport}, Subprotocols: []string{nodesdk.Subprotocol}})
+				if err == nil {
+					_, _, err = conn.Read(ctx) // the challenge
+				}
+				first()
+				if err == nil {
+					_, _, _ = conn.Read(ctx) // until it is ended
+				}
+				if conn != nil {
+					_ = conn.CloseNow()
+				}
+				again := time.NewTimer(200 * time.Millisecond) // of a stranger that floods
+				select {
+				case <-again.C:
+				case <-ctx.Done():
+				}
+			}
+		})
+	}
+	once.Wait()
+	w.t.Cleanup(func() { stop(); all.Wait() })
+}
+
+// TestSilentConnectionsKeepNoNodeOut: beside more connections of strangers than the server lets wait, a node of another address
+// is let in when it comes, and one of the same address after a few tries.
+func TestSilentConnectionsKeepNoNodeOut(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.silence(400)
+	for from, most := range map[string]int{"127.0.0.2": 1, "127.0.0.3": 1, "127.0.0.1": 4} { // order-free: each by itself
+		n := w.wireNode("gw-" + from[len(from)-1:])
+		n.from = from
+		tries, in := 0, false
+		for !in && tries < 20 {
+			tries++
+			m, err := n.open(w.ctx())
+			if in = err == nil && m.Welcome != nil; in {
+				t.Cleanup(func() { _ = n.conn.CloseNow() })
+			}
+		}
+		t.Logf("the node at %s is in after %d tries", from, tries)
+		if !in || tries > most {
+			t.Errorf("the node at %s is in: %v, after %d tries; expected at most %d", from, in, tries, most)
+		}
+	}
+}
+
+// TestStrangersLearnNoNames: a stranger is answered the same for a name that there is, one that was retired and one that there is
+// not; the server's log has a few of the tries, with how many it left out.
+func TestStrangersLearnNoNames(t *testing.T) {
+	t.Parallel()
+	var log lockedText
+	w := newWorld(t, func(o *api.Options) { o.Control.Log = slog.New(slog.NewTextHandler(&log, nil)) })
+	good, gone := w.wireNode("gw-1"), w.wireNode("gw-2")
+	good.join()
+	gone.join()
+	testkit.Value(w.server.Control().EditNodes(w.ctx(), drift.Retire{Node: "gw-2"}, drift.By{Actor: "op", Reason: "gone"}))(t)
+	said := map[string]bool{}
+	for _, name := range []string{"gw-1", "gw-2", "gw-3"} {
+		n := w.wireNode(name)
+		n.token = nil
+		m := n.dial()
+		if m.Refused == nil {
+			t.Fatalf("%s is let in", name)
+		}
+		said[m.Refused.Code+": "+strings.ReplaceAll(m.Refused.Message, name, "NAME")] = true
+	}
+	if len(said) != 1 {
+		t.Errorf("strangers are told %v", said)
+	}
+	for i := range 40 {
+		n := w.wireNode(fmt.Sprint("x-", i))
+		n.token = nil
+		n.dial()
+	}
+	if lines := strings.Count(log.String(), "a node was refused"); lines < 3 || lines > 20 {
+		t.Errorf("%d lines of 43 refused strangers", lines)
+	}
+	w.untilNode("gw-1", "nothing is held against it", func(n *drift.Node) bool { return n.Online && n.RefusedFor == "" })
+}
+
+// lockedText is text that goroutines write.
+type lockedText struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+func (l *lockedText) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedText) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// TestNodesShareOfTheLogOnTheWire: a node that has used its share is told so with a time, is named to operators and counted; other
+// nodes are served, and it is once its time is over.
+func TestNodesShareOfTheLogOnTheWire(t *testing.T) {
+	t.Parallel()
+	var ahead atomic.Int64
+	w := newWorld(t, func(o *api.Options) {
+		o.Control.HostLog = server.RateLimit{Burst: 64 << 10, Tokens: 1, Per: clock.Minute}
+		o.Control.Now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
+	})
+	good, bad := w.wireNode("good"), w.wireNode("bad")
+	good.join()
+	good.compared()
+	var refused *nodesdk.Refused
+	for i := 0; refused == nil && i < 29; i++ {
+		bad.edit = func(h *nodesdk.Hello) {
+			for j := range 30 {
+				h.Collections[0].Ignored = append(h.Collections[0].Ignored, fmt.Sprint(i, "-", j, strings.Repeat("f", 200)))
+			}
+		}
+		refused = bad.dial().Refused
+	}
+	if refused == nil || refused.Code != nodesdk.CodeTooMuch || refused.Final || refused.RetryAfter < 60_000 || !strings.Contains(refused.Message, "its share of the log") {
+		t.Fatalf("it is answered %+v", refused)
+	}
+	w.untilNode("bad", "operators see why", func(n *drift.Node) bool { return n.RefusedFor == nodesdk.CodeTooMuch })
+	if strings.Contains(w.scrape(), "steady_node_reports_limited_total 0\n") {
+		t.Error("it is not counted")
+	}
+	w.set("good", "news", `{"input": "a"}`)
+	good.answer(func(m nodesdk.Message) bool {
+		if m.Request.Apply == nil {
+			return false
+		}
+		good.reply(m)
+		return true
+	})
+	w.untilStatus("news", drift.Pushed)
+	ahead.Store(int64(1000 * time.Hour))
+	bad.edit = nil
+	bad.join()
+}
+
+// TestNodeThatOverstatesItsOperation: it is refused with what to do, is marked, and its name is good when it tells the truth.
+func TestNodeThatOverstatesItsOperation(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	n := w.wireNode("gw-1")
+	n.join()
+	n.op = math.MaxUint64
+	if r := n.dial().Refused; r == nil || r.Code != nodesdk.CodeMalformed || !strings.Contains(r.Message, "steady node retire gw-1") {
+		t.Fatalf("it is answered %+v", r)
+	}
+	if c := w.eventsOf("gw-1", event.NodeRefused{}.EventType()); c != 1 {
+		t.Errorf("%d events of it", c)
+	}
+	n.op = 0
+	n.join()
+	n.compared()
+	w.set("gw-1", "news", `{"input": "a"}`)
+	n.answer(func(m nodesdk.Message) bool {
+		if m.Request.Apply == nil {
+			return false
+		}
+		n.reply(m)
+		return true
+	})
+	w.untilStatus("news", drift.Pushed)
+}

@@ -1,0 +1,86 @@
+package server
+
+import (
+	"fmt"
+
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/drift"
+	"github.com/steadyfleet/steady/internal/core/event"
+)
+
+// NodeReport is what the connection of a node reports. Then, if not nil, is called with the state after it.
+type NodeReport struct {
+	drift.Input
+	Then func(*drift.State)
+}
+
+// nodeConnects is how often one node may begin a session, over which each costs a comparison.
+var nodeConnects = RateLimit{Burst: 30, Tokens: 1, Per: 5 * clock.Second}
+
+// nodeShare is what one node has used of what all share, over its connections.
+type nodeShare struct{ log, connects RateBucket }
+
+func (in NodeReport) step(s *Server, t *Turn) error {
+	var entries []event.Entry
+	events, err := s.Nodes.StepIf(in.Input, t.Now, func(events []event.OfNodes) (err error) {
+		if entries, err = nodeEntries(events, t.Now); err != nil {
+			return err
+		}
+		return s.charge(in.Input, Weight(entries), t.Now)
+	})
+	if err != nil {
+		return err
+	}
+	more, err := nodeEntries(events[len(entries):], t.Now) // which the server decided after it
+	entries = append(entries, more...)
+	if err := t.add(entries, err); err != nil {
+		return err
+	}
+	if in.Then != nil {
+		in.Then(s.Nodes)
+	}
+	attended, err := s.attend(entries, t.Now)
+	if share := s.shares[drift.About(in.Input)]; share != nil {
+		share.log.Charge(s.cfg.HostLog, Weight(attended), t.Now)
+	}
+	return t.add(attended, err)
+}
+
+// charge takes what a report adds to the log from the share of its node, or refuses it. That a node is gone, or
+// was refused, is news of the server, which is never refused.
+func (s *Server) charge(in drift.Input, bytes int64, now clock.Instant) error {
+	name := drift.About(in)
+	share := s.shares[name]
+	if share == nil {
+		if bytes == 0 {
+			return nil
+		}
+		share = &nodeShare{}
+		s.shares[name] = share
+	}
+	switch in := in.(type) {
+	case drift.Disconnected, drift.Refused, drift.Limited, drift.Registered:
+		share.log.Charge(s.cfg.HostLog, bytes, now)
+		return nil
+	case drift.Connected:
+		if wait := share.connects.Spend(nodeConnects, 1, now); wait > 0 {
+			return &drift.Refusal{Code: drift.CodeTooMuch, After: wait, Message: fmt.Sprintf("node %s connects more often than once in %s; it is let in again in %s", name, nodeConnects.Per, wait)}
+		}
+	case drift.Answer: // what it was sent, an operator asked for
+		bytes = max(0, bytes-s.asked(name, in))
+	}
+	if wait := share.log.Spend(s.cfg.HostLog, bytes, now); wait > 0 {
+		return &drift.Refusal{Code: drift.CodeTooMuch, After: wait, Message: fmt.Sprintf("node %s has used its share of the log, %d bytes a second after a burst; what it reports now, %d bytes, is taken in in %s",
+			name, s.cfg.HostLog.Tokens, bytes, wait)}
+	}
+	return nil
+}
+
+// asked is what the answer to an operation that was applied may take at the cost of who asked for it, in bytes.
+func (s *Server) asked(name string, in drift.Answer) int64 {
+	n := s.Nodes.Nodes[name]
+	if n == nil || n.Flight == nil || in.Outcome != drift.Applied && in.Outcome != drift.Already {
+		return 0
+	}
+	return 2*eventWeight + int64(len(n.Flight.Config))
+}
