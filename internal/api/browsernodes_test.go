@@ -104,6 +104,7 @@ func TestBrowserNodes(t *testing.T) {
 		{"drift", "/drift", driftFlow},
 		{"episode", "/drift/" + s.episode("cam-1"), episodeFlow},
 		{"flows", "/config/flow", flowsFlow},
+		{"", "/config/flow/loud", pushFlow},
 		{"flow", "/config/flow/cam-2?edit=1", flowFlow},
 		{"tunnel", "/config/tunnel/studio?edit=1", tunnelFlow},
 		{"", "/nodes/gw-1", deletionsFlow},
@@ -282,6 +283,17 @@ func flowsFlow(t *testing.T, s *site, p *browse.Page) {
 	if got := s.gw1.read(); !strings.Contains(got, `"live": true`) && !strings.Contains(got, `"live":true`) {
 		t.Errorf("the device has %s", got)
 	}
+}
+
+// pushFlow asks for a push that its device refuses again, on the page of the flow and on that of the node.
+func pushFlow(t *testing.T, s *site, p *browse.Page) {
+	s.untilStatus("loud", drift.Failed)
+	s.byKeyboard(t, p, keyed{verb: "Push", role: "group", part: "Verbs", line: "steady flow push loud"})
+	p.In("region", "Timeline").WaitText("config_sync.push_requested")
+	p.In("region", "Pushes").WaitText("attempt 2")
+	p.Go(s.server.OperatorURL() + "/nodes/gw-4")
+	s.byKeyboard(t, p, keyed{verb: "Push", role: "group", part: "Verbs", line: "steady node push gw-4"})
+	p.WaitText("attempt 3")
 }
 
 func flowFlow(t *testing.T, s *site, p *browse.Page) {

@@ -31,11 +31,13 @@ func TestPagesOfNodes(t *testing.T) {
 		"needs=false&search=desk": "2 0 desk-1 desk-2",
 	})
 	paged(t, w, secret, "config-list/flow?", func(o drift.ObjectRow) string { return o.Name }, map[string]string{
-		"limit=2":        "7 0 flow-0 flow-1",
-		"search=gw-3":    "1 0 flow-3",
-		"search=flow-5":  "1 0 flow-5",
-		"status=pending": "7 0 flow-0 flow-1 flow-2 flow-3 flow-4 flow-5 flow-6",
-		"status=failed":  "0 0",
+		"limit=2":           "8 0 flow-0 flow-1",
+		"search=gw-3":       "1 0 flow-3",
+		"search=flow-5":     "1 0 flow-5",
+		"search=desk":       "1 0 there", // which the server does not know
+		"status=extraneous": "1 0 there",
+		"status=pending":    "7 0 flow-0 flow-1 flow-2 flow-3 flow-4 flow-5 flow-6",
+		"status=failed":     "0 0",
 	})
 	paged(t, w, secret, "drift-list?", func(e drift.EpisodeRow) string { return e.ID }, map[string]string{"limit=1": "0 0"})
 	paged(t, w, secret, "session-list?", func(s operator.Session) string { return s.Name }, map[string]string{"state=Running": "0 0"})

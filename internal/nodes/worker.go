@@ -122,7 +122,7 @@ func (l *link) step(ctx context.Context, w drift.Work) (wait time.Duration, err 
 	if d := due.Sub(now); d > 0 {
 		return d, nil
 	}
-	return 0, l.snapshot(ctx)
+	return 0, l.snapshot(ctx, w.Effects)
 }
 
 func earlier(a, b time.Time) time.Time {
@@ -201,6 +201,14 @@ func (l *link) answer(p *drift.Push, a *nodesdk.Applied) (drift.Answer, error) {
 	case x.ETag == "" || len(x.Config) > nodeconfig.MaxConfig:
 		return in, errors.New("the object has no ETag, or is too large")
 	}
+	if len(a.Want) > 0 {
+		if in.Want = prose.Escaped(a.Want); len(in.Want) > nodeconfig.MaxConfig {
+			return in, errors.New("what it spells otherwise is too large")
+		}
+		if _, err := nodeconfig.Decode(in.Want); err != nil {
+			return in, err
+		}
+	}
 	_, err := nodeconfig.Decode(x.Config)
 	return in, err
 }
@@ -212,10 +220,10 @@ func actual(o *nodesdk.Object) drift.Actual {
 }
 
 // snapshot asks for the configuration and hands it over.
-func (l *link) snapshot(ctx context.Context) error {
+func (l *link) snapshot(ctx context.Context, effects bool) error {
 	reported := l.dirty
 	l.dirty = false
-	a, err := l.request(ctx, &nodesdk.Request{Snapshot: &nodesdk.SnapshotRequest{}}, l.h.limits.Snapshot)
+	a, err := l.request(ctx, &nodesdk.Request{Snapshot: &nodesdk.SnapshotRequest{Effects: effects}}, l.h.limits.Snapshot)
 	if err != nil {
 		l.h.metrics.snapshots.WithLabelValues(lost).Inc()
 		return fmt.Errorf("reading its configuration: %w", err)

@@ -173,7 +173,9 @@ func detailOf(l drift.LegRow) string {
 	if l.Removed {
 		add("being deleted")
 	}
-	add(l.Error)
+	if l.Wait == nil || l.Wait.Code != drift.WaitsInBin { // which has the error
+		add(l.Error)
+	}
 	if l.Wait != nil && l.Wait.Code != drift.WaitsRetry {
 		add(l.Wait.Message)
 		if l.Wait.Next != "" {

@@ -64,6 +64,8 @@ type Answer struct {
 	Error   string
 	// Object is what the node has now, nil where there is none.
 	Object *Actual
+	// Want is what was asked in the node's spelling, where that is another.
+	Want   json.RawMessage
 	Effect string
 }
 
@@ -122,6 +124,9 @@ type Work struct {
 	// Snapshot says that the configuration is to be read, not before At.
 	Snapshot bool
 	At       clock.Instant
+	// Effects says that the node is to report anew what is in effect: objects may be known now that
+	// were not when it did.
+	Effects bool
 	// Push is the operation to send, or nil. It goes before a snapshot.
 	Push *Push
 }

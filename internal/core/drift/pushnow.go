@@ -7,6 +7,7 @@ import (
 
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/nodeconfig"
 )
 
 // PushNow has what is pending or failed be pushed now: of the object that it names, or of a node.
@@ -38,7 +39,8 @@ func (in PushNow) decide(s *State, by By, now clock.Instant) ([]event.OfNodes, e
 	return s.requests(refs, by, now), nil
 }
 
-// PushOutcomes lists what a push would come to, for each leg that is pending or failed.
+// PushOutcomes lists what a push would come to, for each leg that is pending or failed, or that its node
+// has otherwise by now.
 func (s *State) PushOutcomes(in PushNow, now clock.Instant) ([]PushOutcome, error) {
 	refs, err := s.asked(in)
 	return s.outcomes(refs, now), err
@@ -69,7 +71,9 @@ func (s *State) outcomes(refs []legRef, now clock.Instant) []PushOutcome {
 		o, d, l := s.leg(r)
 		w := s.Waits(o, r.role, now)
 		if w == nil {
-			continue
+			if w = s.differs(o, d, l); w == nil {
+				continue
+			}
 		}
 		x := PushOutcome{Kind: o.Kind, Name: o.Name, Role: r.role, Node: d.Node, Message: w.Message, Next: w.Next}
 		if o.Anonymous {
@@ -88,6 +92,20 @@ func (s *State) outcomes(refs []legRef, now clock.Instant) []PushOutcome {
 		out = append(out, x)
 	}
 	return out
+}
+
+// differs is what a push of a leg waits for that was acknowledged, where its node has something else by
+// now; nil where it has not, or where an operator decided about that.
+func (s *State) differs(o *Object, d *nodeconfig.Leg, l *Leg) *Wait {
+	n := s.Nodes[d.Node]
+	if n == nil || l.Status != Pushed || l.Gone {
+		return nil
+	}
+	e := n.Episodes[Key(o.Kind, d.ID)]
+	if e == nil || e.Decided {
+		return nil
+	}
+	return &Wait{Code: WaitsConflict, Message: "it was pushed, and node " + d.Node + " " + differs[e.Drift], Next: "steady drift resolve " + e.Episode + " --repush"}
 }
 
 // requests ends the back-off of those legs that are in one and whose push waits for nothing that an

@@ -35,7 +35,10 @@ func (d *Driver) run(ctx context.Context, command []string, path string) error {
 		return fmt.Errorf("%s did not end in %v", command[0], d.o.Timeout)
 	}
 	if err != nil {
-		return fmt.Errorf("%s: %w: %s", command[0], err, bytes.TrimSpace(out.last))
+		if said := bytes.TrimSpace(out.last); len(said) > 0 {
+			return fmt.Errorf("%s: %w: %s", command[0], err, said)
+		}
+		return fmt.Errorf("%s: %w", command[0], err)
 	}
 	return nil
 }
