@@ -53,6 +53,7 @@ const (
 	shortObjects   = 3
 	nightlyObjects = 12
 	largeFile      = 256 << 10
+	manyPlaces     = 512 << 10 // bytes of a file times places in it that are edited, for three at least
 )
 
 // corpusFiles are the files of the listed modules that are in a format.
@@ -166,7 +167,9 @@ func (c *corpus) file(name string) {
 		c.foreign++
 		return // a file that only one of two parsers takes is no file of the format
 	}
-	for _, p := range places(nil, doc) {
+	all := places(nil, doc)
+	c.random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	for _, p := range all[:min(len(all), max(3, manyPlaces/len(raw)))] {
 		c.places++
 		d.at, d.o.Identity, d.o.At = p.at, p.identity, strings.Join(p.at, "/")
 		c.place(d, p)
