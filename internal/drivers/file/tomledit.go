@@ -223,7 +223,7 @@ func (t *tomlEdit) elements(path []string, was, to []any) error {
 		if i >= 0 && same(was[i], now) {
 			text = t.moved(element(i))
 		}
-		t.come = slices.Insert(t.come, 0, insertion{place, t.spaced(place, text)}) // before those that came for later elements
+		t.come = slices.Insert(t.come, 0, insertion{place, true, t.spaced(place, text)}) // before those that came for later elements
 	}
 	return nil
 }

@@ -121,18 +121,29 @@ type cuts struct {
 }
 
 type insertion struct {
-	at   int
-	text string
+	at     int
+	header bool // it comes after keys that come at the same place
+	text   string
 }
 
 func (c *cuts) remove(from, to int) { c.gone = append(c.gone, [2]int{from, to}) }
 
-func (c *cuts) insert(at int, text string) { c.come = append(c.come, insertion{at, text}) }
+func (c *cuts) insert(at int, text string) {
+	c.come = append(c.come, insertion{at, strings.HasPrefix(strings.TrimLeft(text, " \t\r\n"), "["), text})
+}
 
 // result has the file's own end: with a line break or without.
 func (c *cuts) result() string {
 	slices.SortStableFunc(c.gone, func(a, b [2]int) int { return cmp.Compare(a[0], b[0]) })
-	slices.SortStableFunc(c.come, func(a, b insertion) int { return cmp.Compare(a.at, b.at) })
+	slices.SortStableFunc(c.come, func(a, b insertion) int {
+		switch {
+		case a.at == b.at && a.header != b.header && b.header:
+			return -1
+		case a.at == b.at && a.header != b.header:
+			return 1
+		}
+		return cmp.Compare(a.at, b.at)
+	})
 	var out strings.Builder
 	at := 0
 	upTo := func(end int) {
