@@ -117,8 +117,8 @@ func drawYAML(t *rapid.T) string {
 		d.line(0, fmt.Sprintf("o%d:", i))
 		d.mapping(d.unit, 3)
 	}
-	if d.chance(4) {
-		return strings.TrimSuffix(d.b.String(), d.newline)
+	if last := "z: 1" + d.newline; d.chance(4) {
+		return d.b.String() + strings.TrimSuffix(last, d.newline)
 	}
 	return d.b.String()
 }
