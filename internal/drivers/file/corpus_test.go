@@ -28,17 +28,25 @@ import (
 // not the editor's has to read exactly what was asked, kind by kind, and all else as it was. Every
 // run takes a slice of what is in the module cache, the nightly one all of it.
 func TestCorpus(t *testing.T) {
-	testkit.Only(t, testkit.Nightly(), "edits files of others: STEADY_NIGHTLY=1")
 	t.Parallel()
 	for _, format := range slices.Sorted(maps.Keys(foreignParsers)) {
 		t.Run(format, func(t *testing.T) {
 			t.Parallel()
 			files, err := corpusFiles(format)
 			testkit.Only(t, err == nil && len(files) > 0, fmt.Sprintf("no files in this format: STEADY_NIGHTLY=1 downloads them, online (%v)", err))
-			c := &corpus{t: t, format: format, refused: map[string]int{}}
-			for _, name := range files {
-				c.file(name)
+			c := &corpus{t: t, format: format, refused: map[string]int{}, most: shortMost}
+			if testkit.Nightly() {
+				c.most = nightlyMost
 			}
+			for _, m := range slices.Sorted(maps.Keys(files)) {
+				t.Run(m, func(t *testing.T) {
+					c.t = t
+					for _, name := range files[m] {
+						c.file(name)
+					}
+				})
+			}
+			c.t = t
 			c.report()
 			if c.edits == 0 {
 				t.Error("no edit was tried")
@@ -47,21 +55,21 @@ func TestCorpus(t *testing.T) {
 	}
 }
 
-// Bounds of one run: of the short one, and of the objects of a place in any.
+// Bounds: of the files of the short run, of the places in a file and of the objects at each.
 const (
-	shortFiles     = 10
-	shortObjects   = 3
-	nightlyObjects = 12
-	largeFile      = 256 << 10
+	shortFiles  = 10
+	shortMost   = 3
+	nightlyMost = 8
+	largeFile   = 64 << 10
 )
 
-// corpusFiles are the files of the listed modules that are in a format.
-func corpusFiles(format string) ([]string, error) {
+// corpusFiles are the files of the listed modules that are in a format, by the name of the module.
+func corpusFiles(format string) (map[string][]string, error) {
 	list, err := os.ReadFile(filepath.Join("testdata", "corpus.txt"))
 	if err != nil {
 		return nil, err
 	}
-	var files []string
+	files, all := map[string][]string{}, 0
 	for line := range strings.Lines(string(list)) {
 		row := strings.Fields(line)
 		if len(row) == 0 || row[0] == "#" {
@@ -76,20 +84,24 @@ func corpusFiles(format string) ([]string, error) {
 		if len(ends) == 0 {
 			continue
 		}
+		name := strings.ReplaceAll(strings.TrimPrefix(row[0], "github.com/"), "/", "-")
 		dir, err := module(row[0], row[1], row[2])
 		if err != nil && testkit.Nightly() {
 			return nil, err
 		}
 		if err == nil {
-			files = append(files, filesWith(dir, ends)...)
+			files[name] = filesWith(dir, ends)
+			all += len(files[name])
 		}
 	}
-	if step := (len(files) + shortFiles - 1) / shortFiles; !testkit.Nightly() && step > 1 {
-		var some []string
-		for i := 0; i < len(files); i += step {
-			some = append(some, files[i])
+	if step := (all + shortFiles - 1) / shortFiles; !testkit.Nightly() && step > 1 {
+		for m, list := range files {
+			var some []string
+			for i := 0; i < len(list); i += step {
+				some = append(some, list[i])
+			}
+			files[m] = some
 		}
-		files = some
 	}
 	return files, nil
 }
@@ -106,8 +118,8 @@ func filesWith(dir string, ends []string) (files []string) {
 }
 
 // module is the folder of a module in the cache, whose sum is compared. It is downloaded at night only.
-func module(path, version, sum string) (string, error) {
-	cmd := exec.Command("go", "mod", "download", "-json", path+"@"+version)
+func module(name, version, sum string) (string, error) {
+	cmd := exec.Command("go", "mod", "download", "-json", name+"@"+version)
 	cmd.Dir = os.TempDir() // outside of this module, whose requirements are others
 	cmd.Env = append(os.Environ(), "GOFLAGS=")
 	if !testkit.Nightly() {
@@ -116,10 +128,10 @@ func module(path, version, sum string) (string, error) {
 	out, err := cmd.Output()
 	var m struct{ Dir, Sum, Error string }
 	if decoded := json.Unmarshal(out, &m); decoded != nil || m.Error != "" || m.Dir == "" {
-		return "", fmt.Errorf("%s@%s: %w", path, version, errors.Join(err, decoded, errors.New(m.Error)))
+		return "", fmt.Errorf("%s@%s: %w", name, version, errors.Join(err, decoded, errors.New(m.Error)))
 	}
 	if m.Sum != sum {
-		return "", fmt.Errorf("%s@%s has the sum %s, and testdata/corpus.txt has %s", path, version, m.Sum, sum)
+		return "", fmt.Errorf("%s@%s has the sum %s, and testdata/corpus.txt has %s", name, version, m.Sum, sum)
 	}
 	return m.Dir, nil
 }
@@ -129,6 +141,7 @@ type corpus struct {
 	t                               *testing.T
 	format                          string
 	name                            string // of the file
+	most                            int    // places in a file, and objects at each
 	raw                             []byte
 	random                          *rand.Rand
 	files, unread, places, objects  int
@@ -166,7 +179,9 @@ func (c *corpus) file(name string) {
 		c.foreign++
 		return // a file that only one of two parsers takes is no file of the format
 	}
-	for _, p := range places(nil, doc) {
+	all := places(nil, doc)
+	c.random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	for _, p := range all[:min(c.most, len(all))] {
 		c.places++
 		d.at, d.o.Identity, d.o.At = p.at, p.identity, strings.Join(p.at, "/")
 		c.place(d, p)
@@ -226,12 +241,8 @@ func (c *corpus) place(d *Driver, p place) {
 	if next := c.edit(d, start, p, id, added, "add an object"); next != nil {
 		c.edit(d, next, p, id, nil, "take the object back")
 	}
-	most := shortObjects
-	if testkit.Nightly() {
-		most = nightlyObjects
-	}
 	c.random.Shuffle(len(p.ids), func(i, j int) { p.ids[i], p.ids[j] = p.ids[j], p.ids[i] })
-	for _, id := range p.ids[:min(most, len(p.ids))] {
+	for _, id := range p.ids[:min(c.most, len(p.ids))] {
 		c.objects++
 		was, _ := start.objects[id].(map[string]any)
 		if was == nil {
@@ -263,7 +274,7 @@ func (c *corpus) noop(d *Driver, start *content, id string, was map[string]any) 
 	case err != nil:
 		c.refused["no change: "+shape(err)]++
 	case !bytes.Equal(next, start.raw):
-		c.differ("%s: an edit of %s at %q without a change:\n%s", c.name, id, d.at, cmp.Diff(string(start.raw), string(next)))
+		c.differ("%s: an edit of %s at %q without a change:\n%s", c.name, id, d.at, changed(start.raw, next))
 	}
 }
 
@@ -276,7 +287,9 @@ func (c *corpus) edit(d *Driver, from *content, p place, id string, to map[strin
 	}
 	raw, err := d.edited(from, id, asked)
 	if err != nil {
-		c.refused[what+": "+shape(err)]++
+		if c.refused[what+": "+shape(err)]++; c.refused[what+": "+shape(err)] <= 2 {
+			c.t.Logf("%s: %s of %s at %q: %v", c.name, what, id, d.at, err)
+		}
 		return nil
 	}
 	c.lines = append(c.lines, linesChanged(from.raw, raw))
@@ -290,7 +303,7 @@ func (c *corpus) edit(d *Driver, from *content, p place, id string, to map[strin
 	before, err := foreignParsers[c.format](from.raw)
 	after, err2 := foreignParsers[c.format](raw)
 	if err := errors.Join(err, err2); err != nil {
-		c.differ("%s: %s of %s at %q: %v\n%s", c.name, what, id, d.at, err, cmp.Diff(string(from.raw), string(raw)))
+		c.differ("%s: %s of %s at %q: %v\n%s", c.name, what, id, d.at, err, changed(from.raw, raw))
 		return nil
 	}
 	if asked != nil {
@@ -298,7 +311,7 @@ func (c *corpus) edit(d *Driver, from *content, p place, id string, to map[strin
 	}
 	want := spelled(replacedAt(copied(before), p, id, asked))
 	if diff := cmp.Diff(want, spelled(after)); diff != "" {
-		c.differ("%s: %s of %s at %q: another value (-want +got):\n%s%s", c.name, what, id, d.at, diff, cmp.Diff(string(from.raw), string(raw)))
+		c.differ("%s: %s of %s at %q: another value (-want +got):\n%s%s", c.name, what, id, d.at, diff, changed(from.raw, raw))
 		return nil
 	}
 	return next
@@ -318,16 +331,28 @@ func shape(err error) string {
 	return words
 }
 
+// changed are the lines that differ.
+func changed(a, b []byte) string {
+	x, y := difference(a, b)
+	return fmt.Sprintf("-%.2000q\n+%.2000q", strings.Join(x, ""), strings.Join(y, ""))
+}
+
 // linesChanged is how many lines stand between the first and the last that differ, on the longer side.
 func linesChanged(a, b []byte) int {
-	x, y := strings.SplitAfter(string(a), "\n"), strings.SplitAfter(string(b), "\n")
+	x, y := difference(a, b)
+	return max(len(x), len(y))
+}
+
+// difference are the lines between the first and the last that differ.
+func difference(a, b []byte) (x, y []string) {
+	x, y = strings.SplitAfter(string(a), "\n"), strings.SplitAfter(string(b), "\n")
 	for len(x) > 0 && len(y) > 0 && x[0] == y[0] {
 		x, y = x[1:], y[1:]
 	}
 	for len(x) > 0 && len(y) > 0 && x[len(x)-1] == y[len(y)-1] {
 		x, y = x[:len(x)-1], y[:len(y)-1]
 	}
-	return max(len(x), len(y))
+	return x, y
 }
 
 func (c *corpus) report() {

@@ -5,233 +5,251 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/steadyfleet/steady/internal/core/nodeconfig"
 )
 
+// jsonFormat is JSON, with comments and commas before a closing bracket where the file has
+// them.
 type jsonFormat struct{}
 
-// parse refuses what nodeconfig does: members that stand twice, and too many levels.
+const byteOrderMark = "\ufeff"
+
+// parse reads what stands in a file: null is there, a number keeps its spelling. An object
+// with a member that stands twice is unread.
 func (jsonFormat) parse(raw []byte) (any, error) {
-	v, err := nodeconfig.Decode(raw)
-	if syntax := (*json.SyntaxError)(nil); errors.As(err, &syntax) {
-		return nil, fmt.Errorf("no JSON from byte %d on", syntax.Offset)
+	plain := plainJSON(raw)
+	if err := json.Unmarshal(plain, new(any)); err != nil {
+		at := len(raw)
+		if syntax := (*json.SyntaxError)(nil); errors.As(err, &syntax) {
+			at = int(syntax.Offset)
+		}
+		return nil, fmt.Errorf("no JSON in line %d", lineAt(raw, at))
 	}
-	return v, err
+	d := json.NewDecoder(bytes.NewReader(plain))
+	d.UseNumber()
+	return jsonReader{d, raw}.value(nodeconfig.MaxDepth)
 }
 
-// span is a value in a text: that of a member with its key, or an element.
-type span struct {
-	key               string
-	begin, start, end int // begin of the key, start and end of the value
+// lineAt is the number of the line of a place.
+func lineAt(raw []byte, at int) int {
+	return 1 + bytes.Count(raw[:min(at, len(raw))], []byte("\n"))
 }
 
-// inside lists the members or elements of the container that begins at offset.
-func inside(raw []byte, offset int) (list []span, err error) {
-	d := json.NewDecoder(bytes.NewReader(raw[offset:]))
+// plainJSON is a text with spaces in the place of what JSON itself has not.
+func plainJSON(raw []byte) []byte {
+	out := bytes.Clone(raw)
+	clear := func(from, to int) {
+		for i := from; i < to; i++ {
+			if out[i] != '\n' && out[i] != '\r' {
+				out[i] = ' '
+			}
+		}
+	}
+	r := &reader{raw: string(raw)}
+	if strings.HasPrefix(r.raw, byteOrderMark) {
+		r.pos = len(byteOrderMark)
+		clear(0, r.pos)
+	}
+	last, comma := byte(','), -1 // what stood before, and a comma that it is
+	for r.pos < len(r.raw) {
+		from, c := r.pos, r.peek()
+		switch {
+		case c == '/':
+			if skipped, _ := r.comment(); skipped {
+				clear(from, r.pos)
+				continue
+			}
+			r.pos++
+		case c == '"':
+			r.quoted()
+		case strings.IndexByte(" \t\r\n", c) >= 0:
+			r.pos++
+			continue
+		default:
+			r.pos++
+		}
+		if (c == '}' || c == ']') && comma >= 0 {
+			clear(comma, comma+1)
+		}
+		if comma = -1; c == ',' && strings.IndexByte("{[,:", last) < 0 {
+			comma = from
+		}
+		last = c
+	}
+	return out
+}
+
+// jsonReader reads values of a text that is valid.
+type jsonReader struct {
+	*json.Decoder
+	raw []byte
+}
+
+func (d jsonReader) value(depth int) (any, error) {
 	t, err := d.Token()
 	if err != nil {
 		return nil, err
 	}
-	for d.More() {
-		var s span
-		if t == json.Delim('{') {
-			before := int(d.InputOffset()) + offset
+	line := lineAt(d.raw, int(d.InputOffset()))
+	var out any = t
+	var twice *unread
+	switch t {
+	case json.Delim('['):
+		list := []any{}
+		for d.More() {
+			v, err := d.value(depth - 1)
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, v)
+		}
+		out = list
+	case json.Delim('{'):
+		m := map[string]any{}
+		for d.More() {
 			key, err := d.Token()
 			if err != nil {
 				return nil, err
 			}
-			s.key, _ = key.(string)
-			s.begin = before + bytes.IndexByte(raw[before:], '"')
-		}
-		var v json.RawMessage
-		if err := d.Decode(&v); err != nil {
-			return nil, err
-		}
-		s.end = int(d.InputOffset()) + offset
-		s.start = s.end - len(v)
-		if t == json.Delim('[') {
-			s.begin = s.start
-		}
-		list = append(list, s)
-	}
-	return list, nil
-}
-
-func (jsonFormat) edit(raw []byte, at []string, identity, id string, to map[string]any) ([]byte, error) {
-	start := len(raw) - len(bytes.TrimLeft(raw, " \t\r\n"))
-	whole := span{start: start, end: len(bytes.TrimRight(raw, " \t\r\n"))}
-	for _, step := range at {
-		list, err := inside(raw, whole.start)
-		if err != nil {
-			return nil, err
-		}
-		i := slices.IndexFunc(list, func(s span) bool { return s.key == step })
-		if i < 0 {
-			return nil, io.ErrUnexpectedEOF
-		}
-		whole = list[i]
-	}
-	list, err := inside(raw, whole.start)
-	if err != nil {
-		return nil, err
-	}
-	i := slices.IndexFunc(list, func(s span) bool {
-		if identity == "" {
-			return s.key == id
-		}
-		var m map[string]any
-		return json.Unmarshal(raw[s.start:s.end], &m) == nil && m[identity] == id
-	})
-	switch {
-	case to == nil && i < 0:
-		return raw, nil
-	case to == nil:
-		return cut(raw, whole, list, i), nil
-	case i >= 0:
-		s := list[i]
-		text, err := written(raw[s.start:s.end], to)
-		if err != nil {
-			return nil, err
-		}
-		return splice(raw, s.start, s.end, indented(text, raw, s.begin, bytes.ContainsRune(raw[s.start:s.end], '\n') || len(list) == 1)), nil
-	}
-	text, err := written(nil, to)
-	if err != nil {
-		return nil, err
-	}
-	key := ""
-	if identity == "" {
-		quoted, err := json.Marshal(id)
-		if err != nil {
-			return nil, err
-		}
-		key = string(quoted) + ": "
-	}
-	if len(list) > 0 {
-		last := list[len(list)-1]
-		between := ", "
-		if lead := lineLead(raw, last.begin); lead != nil {
-			between = ",\n" + string(lead)
-		}
-		return splice(raw, last.end, last.end, append([]byte(between+key), indented(text, raw, last.begin, strings.Contains(between, "\n"))...)), nil
-	}
-	outer := string(indentOf(raw, whole.start))
-	unit := unitOf(raw)
-	inner := "\n" + outer + unit
-	return splice(raw, whole.start+1, whole.end-1, []byte(inner+key+string(indentWith(text, outer+unit, unit))+"\n"+outer)), nil
-}
-
-// cut removes an element with its comma.
-func cut(raw []byte, whole span, list []span, i int) []byte {
-	switch {
-	case len(list) == 1:
-		return splice(raw, whole.start+1, whole.end-1, nil)
-	case i > 0:
-		return splice(raw, list[i-1].end, list[i].end, nil)
-	}
-	return splice(raw, list[0].begin, list[1].begin, nil)
-}
-
-func splice(raw []byte, from, to int, with []byte) []byte {
-	return slices.Concat(raw[:from], with, raw[to:])
-}
-
-// written is a value in compact form, with the members of an object in the order that they
-// have in old, and numbers spelled as there where they are the same.
-func written(old json.RawMessage, v any) (json.RawMessage, error) {
-	if len(old) > 0 {
-		if was, err := nodeconfig.Decode(old); err == nil && same(was, v) {
-			return old, nil
-		}
-	}
-	m, is := v.(map[string]any)
-	if !is {
-		var b bytes.Buffer
-		e := json.NewEncoder(&b)
-		e.SetEscapeHTML(false)
-		err := e.Encode(v)
-		return bytes.TrimSpace(b.Bytes()), err
-	}
-	var order []string
-	before := map[string]json.RawMessage{}
-	if list, err := inside(old, 0); err == nil && len(old) > 0 && old[0] == '{' {
-		for _, s := range list {
-			if _, kept := m[s.key]; kept {
-				order = append(order, s.key)
+			name, _ := key.(string)
+			if _, there := m[name]; there && twice == nil {
+				twice = &unread{reason: fmt.Sprintf("the member %.40q stands twice", name), line: lineAt(d.raw, int(d.InputOffset()))}
 			}
-			before[s.key] = old[s.start:s.end]
+			if m[name], err = d.value(depth - 1); err != nil {
+				return nil, err
+			}
 		}
+		out = nodeconfig.MapOf(m)
+	default:
+		return t, nil
 	}
-	for _, k := range slices.Sorted(maps.Keys(m)) {
-		if _, there := before[k]; !there {
-			order = append(order, k)
-		}
+	if _, err := d.Token(); err != nil {
+		return nil, err
 	}
-	var b bytes.Buffer
-	for i, k := range order {
-		b.WriteByte("{,"[min(i, 1)])
-		key, err := written(nil, k)
-		if err != nil {
-			return nil, err
-		}
-		value, err := written(before[k], m[k])
-		if err != nil {
-			return nil, err
-		}
-		b.Write(key)
-		b.WriteByte(':')
-		b.Write(value)
+	switch {
+	case twice != nil:
+		return twice, nil
+	case depth < 0:
+		return &unread{reason: fmt.Sprintf("the value has more than %d levels", nodeconfig.MaxDepth), line: line}, nil
 	}
-	if len(order) == 0 {
-		b.WriteByte('{')
-	}
-	b.WriteByte('}')
-	return b.Bytes(), nil
+	return out, nil
 }
 
-// lineLead is the white space before a place in its line, nil if anything else is there.
-func lineLead(raw []byte, at int) []byte {
-	line := raw[bytes.LastIndexByte(raw[:at], '\n')+1 : at]
-	if len(bytes.TrimSpace(line)) > 0 || bytes.LastIndexByte(raw[:at], '\n') < 0 {
-		return nil
+func (f jsonFormat) edit(raw []byte, at []string, identity, id string, to map[string]any) ([]byte, error) {
+	was, err := f.parse(raw)
+	if err != nil {
+		return nil, err
 	}
-	return line
+	s := &splicer{raw: string(raw), eol: lineBreak(raw), unit: unitOf(raw), syntax: jsonSyntax{colon: colonOf(raw)}}
+	r := &reader{raw: s.raw, text: func(quoted string) (key string) {
+		_ = json.Unmarshal([]byte(quoted), &key) // it was parsed before
+		return key
+	}}
+	if strings.HasPrefix(s.raw, byteOrderMark) {
+		r.pos = len(byteOrderMark)
+	}
+	r.blank()
+	p := r.value()
+	now, err := withObject(was, at, identity, id, to)
+	if err != nil {
+		return nil, err
+	}
+	text, err := s.value(p, was, now, strings.Contains(s.raw[p.start:p.end], "\n") || len(p.items) == 0)
+	if err != nil {
+		return nil, err
+	}
+	return []byte(s.raw[:p.start] + text + s.raw[p.end:]), nil
 }
 
-// indentOf is the indentation of the line of a place.
-func indentOf(raw []byte, at int) []byte {
-	line := raw[bytes.LastIndexByte(raw[:at], '\n')+1 : at]
-	return line[:len(line)-len(bytes.TrimLeft(line, " \t"))]
+// lineBreak is that of a text's first line.
+func lineBreak(raw []byte) string {
+	if i := bytes.IndexByte(raw, '\n'); i > 0 && raw[i-1] == '\r' {
+		return "\r\n"
+	}
+	return "\n"
 }
 
 // unitOf is the indentation of a document's first member.
 func unitOf(raw []byte) string {
-	if i := bytes.IndexByte(raw, '\n'); i >= 0 {
-		rest := raw[i+1:]
-		if unit := rest[:len(rest)-len(bytes.TrimLeft(rest, " \t"))]; len(unit) > 0 {
+	for line := range bytes.Lines(raw) {
+		rest := bytes.TrimLeft(line, " \t")
+		if unit := line[:len(line)-len(rest)]; len(unit) > 0 && len(bytes.TrimSpace(rest)) > 0 && rest[0] != '/' && rest[0] != '*' {
 			return string(unit)
 		}
 	}
 	return "  "
 }
 
-// indented writes a compact value as the file does at a place: over several lines or in one.
-func indented(text, raw []byte, at int, lines bool) []byte {
-	if !lines {
-		return text
+// colonOf is what stands between a document's first key and its value.
+func colonOf(raw []byte) string {
+	r := &reader{raw: string(raw)}
+	for r.pos < len(r.raw) && r.peek() != ':' {
+		if r.peek() == '"' {
+			r.quoted()
+		} else if skipped, _ := r.comment(); !skipped {
+			r.pos++
+		}
 	}
-	return indentWith(text, string(indentOf(raw, at)), unitOf(raw))
+	if r.pos+1 < len(r.raw) && r.raw[r.pos+1] != ' ' && !strings.Contains(r.raw[:r.pos], "\n") {
+		return ":"
+	}
+	return ": "
 }
 
-func indentWith(text []byte, prefix, unit string) []byte {
-	var b bytes.Buffer
-	if json.Indent(&b, text, prefix, unit) != nil {
-		return text
+// jsonSyntax writes JSON.
+type jsonSyntax struct{ colon string }
+
+func (jsonSyntax) wide() bool     { return true }
+func (jsonSyntax) braces() string { return "" }
+
+func (s jsonSyntax) between() string { return "," + s.colon[1:] }
+
+func (s jsonSyntax) member(key []string) string { return quoted(key[0]) + s.colon }
+
+func (jsonSyntax) scalar(_ string, v any) (string, error) {
+	if name, _, typed := nodeconfig.TypeOf(v); typed {
+		return "", fmt.Errorf("JSON has no value of type %s: write it as the text or number that the program reads", name)
 	}
-	return b.Bytes()
+	raw, err := unescaped(v)
+	return string(raw), err
+}
+
+// unescaped is a value as JSON, with <, > and & as they are.
+func unescaped(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(v)
+	return bytes.TrimSpace(b.Bytes()), err
+}
+
+// quoted is a text in quotes, as JSON and TOML have it.
+func quoted(s string) string {
+	raw, err := unescaped(s)
+	if err != nil {
+		return `""`
+	}
+	return strings.ReplaceAll(string(raw), "\x7f", `\u007f`)
+}
+
+// fieldError names the field that a format cannot have.
+type fieldError struct {
+	path []string
+	err  error
+}
+
+func (e *fieldError) Error() string {
+	return fmt.Sprintf("field %s: %v", nodeconfig.Field(e.path), e.err)
+}
+
+func (e *fieldError) Unwrap() error { return e.err }
+
+// within is an error with the field in which it is.
+func within(k string, err error) error {
+	if f := (*fieldError)(nil); errors.As(err, &f) {
+		return &fieldError{append([]string{k}, f.path...), f.err}
+	}
+	return &fieldError{[]string{k}, err}
 }
