@@ -127,8 +127,8 @@ const (
 	NodeAdopt         Verb = "node-adopt"         // node
 	NodeToken         Verb = "node-token"         // node
 	NodeStart         Verb = "node-start"         // node: check the device and its driver
-	ObjectShow        Verb = "object-show"        // kind, name
-	ObjectEdit        Verb = "object-edit"        // kind, name
+	ObjectShow        Verb = "object-show"        // command of the kind, name
+	ObjectEdit        Verb = "object-edit"        // command of the kind, name
 	DriftShow         Verb = "drift-show"         // episode
 	DriftResolve      Verb = "drift-resolve"      // episode
 	SessionShow       Verb = "session-show"       // session
