@@ -63,16 +63,16 @@ func (c *Config) check() error {
 		return errors.New("no driver is given")
 	case c.Name == "" || c.StateDir == "":
 		return errors.New("a node needs a name and a folder for its state")
-	case len(c.Collections) == 0:
-		return errors.New("a driver needs at least one collection of objects")
+	case len(c.Collections) == 0 || len(c.Collections) > nodeconfig.MaxKinds:
+		return fmt.Errorf("a driver has 1 to %d collections of objects, not %d", nodeconfig.MaxKinds, len(c.Collections))
 	case bytes.HasPrefix(bytes.TrimSpace(c.Token), []byte(tokentext.Prefix)):
 		return errors.New("Token is the text that steady node token writes: have Open make the Config of it")
 	case c.RootCAs == nil:
 		return errors.New("no certificates are given by which to verify the server")
 	}
 	for _, col := range c.Collections {
-		if nodeconfig.KindOf(col.Kind) == nil {
-			return fmt.Errorf("a collection is of kind %q: expected one of %s", col.Kind, strings.Join(nodeconfig.KindNames(), ", "))
+		if err := nodeconfig.CheckKind(col.Kind); err != nil {
+			return fmt.Errorf("a collection of the driver: %w", err)
 		}
 		if err := rulesOf(col).Check(); err != nil {
 			return fmt.Errorf("collection %s: %w", col.Kind, err)

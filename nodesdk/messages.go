@@ -132,7 +132,10 @@ const (
 // habits are no difference. A path names a field, its steps separated by slashes; * stands
 // for any one step, and a path stands for all below it.
 type Collection struct {
-	Kind string `json:"kind"` // flow, tunnel or document
+	// Kind is the driver's word for an object: 1 to 40 of a-z 0-9 . _ - . What the log has names
+	// for, such as host and session, is reserved. Flow, tunnel and document are what every fleet has
+	// commands of their own for; only a tunnel has more than one leg.
+	Kind string `json:"kind"`
 	// Sets are lists whose order means nothing, by path, with the member that names an
 	// element; an empty one is a list of plain values.
 	Sets map[string]string `json:"sets,omitempty"`

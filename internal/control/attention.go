@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
@@ -42,8 +43,19 @@ func (c *Control) inbox(own []status.Item) []status.InboxItem {
 // checkRemedies are the steps of readiness checks that have one of their own.
 var checkRemedies = map[string]status.Verb{"safe-mode": status.SafeModeShow, "space": status.Expiries}
 
-// itemKinds are the kinds of all items of the inbox.
-var itemKinds = append([]string{plan.KindHost, plan.KindRollout, drift.KindNode, drift.KindDrift, session.KindSession, warning.KindSource, warning.KindExpiry, KindServer}, nodeconfig.KindNames()...)
+// itemKinds are the kinds of items of the inbox, as they are counted.
+var itemKinds = append([]string{plan.KindHost, plan.KindRollout, drift.KindNode, drift.KindDrift, session.KindSession, warning.KindSource, warning.KindExpiry, KindServer, ownKinds}, nodeconfig.KindNames()...)
+
+// ownKinds counts the objects of all kinds that drivers have words of their own for: series are bounded.
+const ownKinds = "object"
+
+// countedAs is the kind as which an item is counted.
+func countedAs(kind string) string {
+	if slices.Contains(itemKinds, kind) {
+		return kind
+	}
+	return ownKinds
+}
 
 // serverItems are what the server finds of itself, besides what ends or fills up.
 func (c *Control) serverItems(ctx context.Context) (items []status.Item) {

@@ -196,7 +196,7 @@ func (m *fleetMetrics) attention(ctx context.Context, g gauges, list []status.In
 			known++
 			continue
 		}
-		counts[key{list[i].Kind, string(list[i].Level)}]++
+		counts[key{countedAs(list[i].Kind), string(list[i].Level)}]++
 	}
 	for k, n := range counts { // order-free: a collection is a set
 		g.set("attention_items", n, k.kind, k.level)

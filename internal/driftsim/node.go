@@ -59,7 +59,7 @@ type node struct {
 
 func newNode(w *World, name string) *node {
 	n := &node{w: w, name: name, machine: "m" + strconv.Itoa(w.rng.IntN(2)), objects: map[place]*thing{}, records: map[place]record{}, refuses: map[place]clock.Instant{}}
-	n.kinds = nodeconfig.KindNames()
+	n.kinds = kinds
 	n.identify()
 	return n
 }

@@ -24,6 +24,9 @@ func names(kind string) []string {
 	return []string{"d1"}
 }
 
+// kinds are those that every fleet has, and one that drivers have a word of their own for.
+var kinds = append(nodeconfig.KindNames(), "camera")
+
 // id draws what a device may call an object.
 func (w *World) id(kind string) string {
 	list := names(kind)
@@ -49,7 +52,7 @@ func (w *World) operate() {
 	case p < 45:
 		_ = w.edit(w.set())
 	case p < 53:
-		kind := nodeconfig.KindNames()[w.rng.IntN(3)]
+		kind := kinds[w.rng.IntN(len(kinds))]
 		_ = w.edit(drift.Remove{Kind: kind, Name: names(kind)[w.rng.IntN(len(names(kind)))]})
 	case p < 75:
 		w.resolveOne()
@@ -129,7 +132,7 @@ func (w *World) adopt(n *node) {
 
 // set draws a definition: on the nodes where it is, mostly.
 func (w *World) set() drift.Set {
-	kind := nodeconfig.KindNames()[[]int{0, 0, 1, 1, 2}[w.rng.IntN(5)]]
+	kind := kinds[[]int{0, 0, 1, 1, 2, 3}[w.rng.IntN(6)]]
 	in := drift.Set{Kind: kind, Name: names(kind)[w.rng.IntN(len(names(kind)))], AllowPorts: w.chance(90)}
 	k := nodeconfig.KindOf(kind)
 	m := k.Modes[w.rng.IntN(len(k.Modes))]

@@ -148,7 +148,7 @@ func connected(hello *nodesdk.Hello, c nodesdk.Challenge, exporter []byte) (in d
 	}
 	in = drift.Connected{Node: hello.Node, Key: hello.Key, Op: hello.Op,
 		Instance: line(hello.Instance), Machine: line(hello.Machine), Driver: line(hello.Driver), Version: line(hello.Program)}
-	for _, of := range hello.Collections[:min(len(hello.Collections), len(nodeconfig.Kinds)+1)] {
+	for _, of := range hello.Collections[:min(len(hello.Collections), nodeconfig.MaxKinds+1)] {
 		in.Collections = append(in.Collections, collection(of))
 	}
 	if err := drift.CheckCollections(in.Collections); err != nil {

@@ -264,7 +264,7 @@ func (l *link) news(m *nodesdk.Message) error {
 		return nil
 	case m.Type == nodesdk.TypeEffect && m.Effect != nil:
 		e := m.Effect
-		if nodeconfig.KindOf(e.Kind) == nil || nodeconfig.CheckID(e.ID) != nil || !isEffect(e.Effect) {
+		if nodeconfig.CheckKind(e.Kind) != nil || nodeconfig.CheckID(e.ID) != nil || !isEffect(e.Effect) {
 			return l.bad(malformed, errors.New("an effect of no object, or of no known kind"))
 		}
 		in = drift.Effect{Node: l.node, Session: l.session, Kind: e.Kind, ID: e.ID, Effect: e.Effect, Detail: line(e.Detail)}

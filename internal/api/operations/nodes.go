@@ -13,6 +13,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/steadyfleet/steady/internal/api/operator"
+	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/drift"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/nodeconfig"
@@ -44,18 +45,25 @@ type (
 	}
 	objectsPath struct {
 		AtRecord
-		Kind string `path:"kind" enum:"flow,tunnel,document"`
+		Kind string `path:"kind" maxLength:"40" doc:"A kind of objects, such as flow"`
 	}
 	objectListIn struct {
 		AtRecord
-		Kind   string       `path:"kind" enum:"flow,tunnel,document"`
+		Kind   string       `path:"kind" maxLength:"40" doc:"A kind of objects, such as flow"`
+		Search string       `query:"search" maxLength:"63" doc:"A part of the name, or of that of one of its nodes"`
+		Status drift.Status `query:"status" enum:"pending,pushing,pushed,failed," doc:"Push status, the worst of all legs"`
+		Cut
+	}
+	allObjectsIn struct {
+		AtRecord
+		Kind   string       `query:"kind" maxLength:"40" doc:"Only those of this kind"`
 		Search string       `query:"search" maxLength:"63" doc:"A part of the name, or of that of one of its nodes"`
 		Status drift.Status `query:"status" enum:"pending,pushing,pushed,failed,extraneous," doc:"Push status, the worst of all legs; extraneous is what a node has and the server does not know"`
 		Cut
 	}
 	// ObjectPath is embedded in inputs, which takes an exported name.
 	ObjectPath struct {
-		Kind string `path:"kind" enum:"flow,tunnel,document"`
+		Kind string `path:"kind" maxLength:"40" doc:"A kind of objects, such as flow"`
 		Name string `path:"name" maxLength:"63"`
 	}
 	objectIn[B any] struct {
@@ -119,14 +127,17 @@ func (h *Handler) nodes() {
 		return h.edit(ctx, drift.Retire{Node: in.Node}, in.Body.Reason)
 	})
 	add(h, big("adopt-objects", http.MethodPost, "/nodes/{node}/adopt", "Ingest objects of a node that wait for it"), operating, h.adopt)
-	add(h, get("list-objects", "/config/{kind}", "List the flows, tunnels or documents with the push status of each leg"), viewing, viewNodes(h, func(s *drift.State, c source, in *objectsPath) ([]drift.ObjectRow, error) {
-		return s.ObjectRows(in.Kind, c.Now()), nil
+	add(h, get("list-kinds", "/object-kinds", "List the kinds of objects that nodes have"), viewing, viewNodes(h, func(s *drift.State, _ source, _ *AtRecord) ([]drift.KindRow, error) {
+		return s.KindRows(), nil
 	}))
-	add(h, get("page-objects", "/config-list/{kind}", "List a page of the flows, tunnels or documents that filters leave"), viewing, viewNodes(h, func(s *drift.State, c source, in *objectListIn) (operator.Page[drift.ObjectRow], error) {
-		return pageOf(in.Cut, slices.DeleteFunc(s.ObjectRows(in.Kind, c.Now()), func(o drift.ObjectRow) bool {
-			named := strings.Contains(o.Name, in.Search) || slices.ContainsFunc(o.Legs, func(l drift.LegRow) bool { return strings.Contains(l.Node, in.Search) })
-			return !named || in.Status != "" && o.Status != in.Status
-		})), nil
+	add(h, get("page-all-objects", "/object-list", "List a page of the objects of all kinds that filters leave"), viewing, viewNodes(h, func(s *drift.State, c source, in *allObjectsIn) (operator.Page[drift.ObjectRow], error) {
+		return pageOf(in.Cut, objectRows(s, in.Kind, in.Search, in.Status, c.Now())), s.CheckKind(in.Kind)
+	}))
+	add(h, get("list-objects", "/config/{kind}", "List the objects of a kind with the push status of each leg"), viewing, viewNodes(h, func(s *drift.State, c source, in *objectsPath) ([]drift.ObjectRow, error) {
+		return s.ObjectRows(in.Kind, c.Now()), s.CheckKind(in.Kind)
+	}))
+	add(h, get("page-objects", "/config-list/{kind}", "List a page of the objects of a kind that filters leave"), viewing, viewNodes(h, func(s *drift.State, c source, in *objectListIn) (operator.Page[drift.ObjectRow], error) {
+		return pageOf(in.Cut, objectRows(s, in.Kind, in.Search, in.Status, c.Now())), s.CheckKind(in.Kind)
 	}))
 	add(h, get("show-object", "/config/{kind}/{name}", "Show one object with its history"), viewing, viewNodes(h, func(s *drift.State, c source, in *showObjectIn) (drift.ObjectDetail, error) {
 		return s.ObjectDetail(in.Kind, in.Name, c.Now())
@@ -317,6 +328,14 @@ func nodeRows(s *drift.State) []drift.NodeRow {
 		out = append(out, s.NodeRow(name))
 	}
 	return out
+}
+
+// objectRows are the objects of a kind, or of all for "", that filters leave.
+func objectRows(s *drift.State, kind, search string, status drift.Status, now clock.Instant) []drift.ObjectRow {
+	return slices.DeleteFunc(s.ObjectRows(kind, now), func(o drift.ObjectRow) bool {
+		named := strings.Contains(o.Name, search) || slices.ContainsFunc(o.Legs, func(l drift.LegRow) bool { return strings.Contains(l.Node, search) })
+		return !named || status != "" && o.Status != status
+	})
 }
 
 func episodes(s *drift.State, q operator.DriftQuery) []drift.EpisodeRow {

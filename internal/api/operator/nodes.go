@@ -166,6 +166,24 @@ func objectPath(kind, name string) string {
 	return "/config/" + url.PathEscape(kind) + "/" + url.PathEscape(name)
 }
 
+// Kinds lists the kinds of objects that nodes have.
+func (c *Client) Kinds(ctx context.Context) (all []drift.KindRow, err error) {
+	return all, c.get(ctx, "/object-kinds", nil, &all)
+}
+
+// AllObjects lists the objects of all kinds.
+func (c *Client) AllObjects(ctx context.Context) (all []drift.ObjectRow, err error) {
+	for {
+		var p Page[drift.ObjectRow]
+		if err := c.get(ctx, "/object-list", page(nil, len(all), MaxPage), &p); err != nil {
+			return nil, err
+		}
+		if all = append(all, p.Items...); len(p.Items) == 0 || len(all) >= p.Total {
+			return all, nil
+		}
+	}
+}
+
 // Objects lists the objects of a kind.
 func (c *Client) Objects(ctx context.Context, kind string) (all []drift.ObjectRow, err error) {
 	return all, c.get(ctx, "/config/"+url.PathEscape(kind), nil, &all)

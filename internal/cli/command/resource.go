@@ -64,7 +64,20 @@ type Completer func(ctx context.Context, c *operator.Client, args []string, type
 // CompletesWith completes the arguments of a command; names that end in a slash
 // go on.
 func (e *Env) CompletesWith(cmd *cobra.Command, list Completer) *cobra.Command {
-	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	cmd.ValidArgsFunction = e.asking(list)
+	return cmd
+}
+
+// CompletesFlag has the values of a flag completed by what the server has.
+func (e *Env) CompletesFlag(cmd *cobra.Command, flag string, list Completer) {
+	if err := cmd.RegisterFlagCompletionFunc(flag, e.asking(list)); err != nil {
+		panic(err) // the flag is not defined
+	}
+}
+
+// asking completes with a list of the server.
+func (e *Env) asking(list Completer) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 		ctx, cancel := context.WithTimeout(cmd.Context(), 2*time.Second)
 		defer cancel()
 		var names []string
@@ -84,7 +97,6 @@ func (e *Env) CompletesWith(cmd *cobra.Command, list Completer) *cobra.Command {
 		}
 		return names, how
 	}
-	return cmd
 }
 
 // OnResource makes a command on one resource of a kind, HOST/NAME, without a deadline.

@@ -1,5 +1,4 @@
-// Package devices has the verbs on nodes, on the flows, tunnels and documents that they
-// have, and on drift.
+// Package devices has the verbs on nodes, on the objects that they have, and on drift.
 package devices
 
 import (
@@ -29,12 +28,12 @@ func Node(e *command.Env, more ...*cobra.Command) *cobra.Command {
 		append([]*cobra.Command{a.nodeList(), a.nodeShow(), a.nodeReconcile(), a.nodePush(), a.nodeResume(), a.nodeAdopt(), a.nodeDismiss(), a.nodeRetire()}, append(runVerbs(e), more...)...)...)
 }
 
-// Objects returns a command for each kind of objects.
+// Objects returns a command for each kind that every fleet has, and one for the kinds of drivers.
 func Objects(e *command.Env) (out []*cobra.Command) {
 	for i := range nodeconfig.Kinds {
-		out = append(out, objects{verbs{e}, nodeconfig.Kinds[i].Name}.command())
+		out = append(out, (&objects{verbs{e}, nodeconfig.Kinds[i].Name, false}).command())
 	}
-	return out
+	return append(out, object(e))
 }
 
 // completed has arguments of a command be completed with the names in a list.
@@ -57,7 +56,7 @@ func (a verbs) nodeNames(cmd *cobra.Command) *cobra.Command {
 func (a verbs) nodeList() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "list", Short: "List the nodes, with the push status of what they have and their drift",
-		Long: `Lists the nodes. PUSHED counts the flows, legs of tunnels and documents that the node
+		Long: `Lists the nodes. PUSHED counts the objects, and legs of tunnels, that the node
 acknowledged, WAITING those that wait or are under way, FAILED those that it refused.
 DRIFT counts the open episodes; steady drift list shows them.`,
 		Example: "  steady node list\n  steady node list -o json",
@@ -137,7 +136,7 @@ func (a verbs) showNode(n drift.NodeDetail) error {
 // legTable lists legs with their push status.
 func (a verbs) legTable(legs []drift.LegRow, ofObject bool) error {
 	if len(legs) == 0 {
-		a.Printf("Nothing is defined for it. Next: steady flow create NAME --node NODE\n")
+		a.Printf("Nothing is defined for it. Next: steady flow create NAME --node NODE, or another kind that steady object kinds lists\n")
 		return nil
 	}
 	header := []string{"object", "leg", "status", "pushed", "detail"}

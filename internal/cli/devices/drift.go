@@ -26,13 +26,13 @@ func Drift(e *command.Env) *cobra.Command {
 		a.driftList(), a.driftShow(), a.driftResolve(), a.driftDecisions(), a.driftUndo(), a.driftIgnore(), a.driftIgnored(), a.driftUnignore())
 }
 
-func queryFlags(cmd *cobra.Command, q *operator.DriftQuery) {
+func (a verbs) queryFlags(cmd *cobra.Command, q *operator.DriftQuery) {
 	f := cmd.Flags()
 	f.StringVar(&q.Node, "node", "", "of this node alone")
-	f.StringVar(&q.Kind, "kind", "", "of flows, tunnels or documents alone")
+	f.StringVar(&q.Kind, "kind", "", "of objects of this kind alone, such as flow")
 	f.StringVar(&q.Name, "name", "", "of this object alone")
 	f.StringVar(&q.Drift, "drift", "", "extraneous, missing or mismatched alone")
-	command.Complete(cmd, "kind", nodeconfig.KindNames()...)
+	a.completesKind(cmd)
 	command.Complete(cmd, "drift", drift.Extraneous, drift.Missing, drift.Mismatched)
 }
 
@@ -44,7 +44,7 @@ func (a verbs) driftList() *cobra.Command {
 object of one node, from when it was found until it is gone.`,
 		Example: "  steady drift list\n  steady drift list --node gw-1 --drift extraneous",
 	}
-	queryFlags(cmd, &q)
+	a.queryFlags(cmd, &q)
 	return command.Shows(a.Env, cmd, func(ctx context.Context, c *operator.Client, _ []string) ([]drift.EpisodeRow, error) {
 		all, err := c.Drift(ctx, q)
 		return command.NonNil(all), err
@@ -177,7 +177,7 @@ the node. The node refuses it if somebody changed the object again meanwhile.`,
 		Example: "  steady drift resolve d12 --ingest\n  steady drift resolve d13 --repush --keep bitrate\n  steady drift resolve --all --node gw-1 --drift extraneous --ingest --dry-run",
 		Args:    cobra.ArbitraryArgs,
 	}
-	queryFlags(cmd, &q)
+	a.queryFlags(cmd, &q)
 	f := cmd.Flags()
 	f.BoolVar(&d.repush, "repush", false, "push what the server has")
 	f.BoolVar(&d.ingest, "ingest", false, "have the server want what the node has")
@@ -292,11 +292,11 @@ has it. Without --field whole objects that the server does not know are ignored.
 	}
 	f := cmd.Flags()
 	f.StringVar(&in.Node, "node", "", "on this node alone")
-	f.StringVar(&in.Kind, "kind", "", "of flows, tunnels or documents alone")
+	f.StringVar(&in.Kind, "kind", "", "of objects of this kind alone, such as flow")
 	f.StringVar(&in.Name, "name", "", "of this object alone")
 	f.StringVar(&in.Field, "field", "", "the field, its steps separated by slashes; * is any one step")
 	f.StringVar(&long, "for", "", "how long, such as 720h (default: until it is ended)")
-	command.Complete(cmd, "kind", nodeconfig.KindNames()...)
+	a.completesKind(cmd)
 	reason := command.RequiresReason(cmd)
 	return command.Shows(a.Env, cmd, func(ctx context.Context, c *operator.Client, _ []string) (operator.Ignored, error) {
 		in.Reason = *reason

@@ -23,44 +23,128 @@ import (
 	"github.com/steadyfleet/steady/internal/core/prose"
 )
 
-// objects are the verbs on one kind.
+// objects are the verbs on one kind, or, where of has a flag for it, on the kind that is named.
 type objects struct {
 	verbs
 	kind string
+	own  bool // the kind is that of --kind
 }
 
 var shorts = map[string]string{
 	nodeconfig.Flow:     "Flows: what one node has",
 	nodeconfig.Tunnel:   "Tunnels: what an ingress, an egress and maybe a relay node have together",
 	nodeconfig.Document: "Documents: the whole configuration of a device that is one object",
+	"object":            "Objects of any kind: what drivers have words of their own for",
 }
 
-func (a objects) command() *cobra.Command {
+func (a *objects) command() *cobra.Command {
 	return command.Group(command.GroupWatch, a.kind, shorts[a.kind],
 		a.examples("  steady KIND list\n  steady KIND create a -f a.yaml\n  steady KIND show a"), a.list(), a.show(), a.create(), a.edit(), a.push(), a.remove(), a.restore(), a.history())
 }
 
-// examples puts the kind's name into examples.
-func (a objects) examples(s string) string { return strings.ReplaceAll(s, "KIND", a.kind) }
+// object is the command for objects of any kind, in the words of drivers.
+func object(e *command.Env) *cobra.Command {
+	a := &objects{verbs{e}, "object", true}
+	cmd := a.command()
+	cmd.AddCommand(a.kinds())
+	a.kind = ""
+	f := cmd.PersistentFlags()
+	f.StringVar(&a.kind, "kind", "", "the kind of the objects, in the word of their driver; list has all without it")
+	a.completesKind(cmd)
+	return cmd
+}
+
+// completesKind completes --kind with the kinds of objects that nodes have.
+func (a verbs) completesKind(cmd *cobra.Command) {
+	a.CompletesFlag(cmd, "kind", func(ctx context.Context, c *operator.Client, _ []string, _ string) ([]string, error) {
+		all, err := c.Kinds(ctx)
+		var names []string
+		for _, k := range all {
+			names = append(names, k.Name)
+		}
+		return names, err
+	})
+}
+
+func (a *objects) kinds() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "kinds", Short: "List the kinds of objects that nodes have",
+		Long: `Every fleet has flows, tunnels and documents, which have commands of their own; the
+others are words of drivers.`,
+		Example: "  steady object kinds",
+	}
+	return command.Lists(a.Env, cmd, func(ctx context.Context, c *operator.Client, _ []string) ([]drift.KindRow, error) {
+		return c.Kinds(ctx)
+	}, []string{"kind", "nodes", "objects", "commands"}, func(k drift.KindRow) []string {
+		return []string{k.Name, count(k.Nodes), count(k.Objects), "steady " + k.Command}
+	})
+}
+
+// named is the kind that a command is about.
+func (a *objects) named() error {
+	if a.kind == "" {
+		return exit.Badf("give the kind of the objects: --kind KIND, one of those that steady object kinds lists")
+	}
+	return nil
+}
+
+// talks is Talk for a command that is about one kind.
+func (a *objects) talks(cmd *cobra.Command, do func(context.Context, *operator.Client, []string) error) *cobra.Command {
+	return a.Talk(cmd, func(ctx context.Context, c *operator.Client, args []string) error {
+		if err := a.named(); err != nil {
+			return err
+		}
+		return do(ctx, c, args)
+	})
+}
+
+// examples puts the command into examples.
+func (a *objects) examples(s string) string {
+	if a.own {
+		return strings.ReplaceAll(s, "KIND", "object --kind camera")
+	}
+	return strings.ReplaceAll(s, "KIND", a.kind)
+}
+
+// noun is the word for one object of the kind in help, and one is it with its article.
+func (a *objects) noun() string {
+	if a.own {
+		return "object"
+	}
+	return a.kind
+}
+
+func (a *objects) one() string {
+	if a.own {
+		return "an object"
+	}
+	return "a " + a.kind
+}
 
 // names completes the names of objects.
-func (a objects) names(cmd *cobra.Command) *cobra.Command {
+func (a *objects) names(cmd *cobra.Command) *cobra.Command {
 	return completed(a.verbs, cmd, func(ctx context.Context, c *operator.Client) ([]drift.ObjectRow, error) {
+		if a.kind == "" {
+			return nil, nil
+		}
 		all, err := c.Objects(ctx, a.kind)
 		return slices.DeleteFunc(all, func(o drift.ObjectRow) bool { return o.Local }), err
 	}, func(o drift.ObjectRow) string { return o.Name })
 }
 
-func (a objects) list() *cobra.Command {
+func (a *objects) list() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "list", Short: fmt.Sprintf("List the %ss with the push status of each leg", a.kind),
+		Use: "list", Short: fmt.Sprintf("List the %ss with the push status of each leg", a.noun()),
 		Long: fmt.Sprintf(`Lists the %ss with the push status of each leg. One that a node has and the server does
-not know is extraneous, or unadopted where it waits together with others.`, a.kind),
+not know is extraneous, or unadopted where it waits together with others.`, a.noun()),
 		Example: a.examples("  steady KIND list\n  steady KIND list -o json"),
 	}
 	return command.Lists(a.Env, cmd, func(ctx context.Context, c *operator.Client, _ []string) ([]drift.ObjectRow, error) {
+		if a.kind == "" {
+			return c.AllObjects(ctx)
+		}
 		return c.Objects(ctx, a.kind)
-	}, []string{a.kind, "status", "nodes", "version", "changed", "detail"}, func(o drift.ObjectRow) []string {
+	}, []string{a.noun(), "status", "nodes", "version", "changed", "detail"}, func(o drift.ObjectRow) []string {
 		var nodes, details []string
 		for _, l := range o.Legs {
 			node := l.Node
@@ -72,18 +156,25 @@ not know is extraneous, or unadopted where it waits together with others.`, a.ki
 				details = append(details, d)
 			}
 		}
-		return []string{o.Name, o.Summary.Word, strings.Join(nodes, ", "), count(int(o.Version)), prose.Ago(o.ChangedAt, a.Wall()), strings.Join(details, "; ")}
+		name := o.Name
+		if a.own {
+			name = o.Kind + " " + o.Name
+		}
+		return []string{name, o.Summary.Word, strings.Join(nodes, ", "), count(int(o.Version)), prose.Ago(o.ChangedAt, a.Wall()), strings.Join(details, "; ")}
 	})
 }
 
-func (a objects) show() *cobra.Command {
+func (a *objects) show() *cobra.Command {
 	var version uint64
 	cmd := &cobra.Command{
-		Use: "show NAME", Short: fmt.Sprintf("Show a %s: its legs, what each waits for, and its definition", a.kind),
+		Use: "show NAME", Short: "Show " + a.one() + ": its legs, what each waits for, and its definition",
 		Example: a.examples("  steady KIND show a\n  steady KIND show a --version 3"),
 	}
 	cmd.Flags().Uint64Var(&version, "version", 0, "the definition that it had in this version")
 	return a.names(command.Shows(a.Env, cmd, func(ctx context.Context, c *operator.Client, args []string) (drift.ObjectDetail, error) {
+		if err := a.named(); err != nil {
+			return drift.ObjectDetail{}, err
+		}
 		o, err := c.Object(ctx, a.kind, args[0])
 		if err == nil && version != 0 {
 			o.Definition, err = versionOf(o, version)
@@ -101,7 +192,7 @@ func (a objects) show() *cobra.Command {
 			}
 			a.Printf("Its legs do not agree on %s: %s\n", term.Printable(x.Field), term.Printable(strings.Join(parts, ", ")))
 		}
-		text, err := writeDefinition(o.Definition)
+		text, err := writeDefinition(o.Kind, o.Definition)
 		if err == nil {
 			a.Printf("\n%s", text)
 		}
@@ -115,16 +206,19 @@ func versionOf(o drift.ObjectDetail, version uint64) (nodeconfig.Definition, err
 			return r.Definition, nil
 		}
 	}
-	return o.Definition, exit.Badf("version %d of %s %s is not kept; steady %s history %s lists those that are", version, o.Kind, o.Name, o.Kind, o.Name)
+	return o.Definition, exit.Badf("version %d of %s %s is not kept; steady %s history %s lists those that are", version, o.Kind, o.Name, nodeconfig.Command(o.Kind), o.Name)
 }
 
-func (a objects) history() *cobra.Command {
+func (a *objects) history() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "history NAME", Short: "List the versions of a " + a.kind + ", the newest first",
+		Use: "history NAME", Short: "List the versions of " + a.one() + ", the newest first",
 		Long:    a.examples("Lists the newest 20 versions. An older one is a draft for a new one:\nsteady KIND edit NAME --from VERSION."),
 		Example: a.examples("  steady KIND history a\n  steady KIND edit a --from 3"),
 	}
 	return a.names(command.Lists(a.Env, cmd, func(ctx context.Context, c *operator.Client, args []string) ([]drift.Revision, error) {
+		if err := a.named(); err != nil {
+			return nil, err
+		}
 		o, err := c.Object(ctx, a.kind, args[0])
 		slices.Reverse(o.History)
 		return o.History, err
@@ -152,12 +246,12 @@ func (in *input) flags(cmd *cobra.Command, kind string) {
 	f.BoolVar(&in.dryRun, "dry-run", false, "say what would change on which node, and change nothing")
 }
 
-func (a objects) create() *cobra.Command {
+func (a *objects) create() *cobra.Command {
 	var in input
-	cmd := &cobra.Command{Use: "create NAME", Short: "Create a " + a.kind, Long: a.long(), Example: a.createExample()}
+	cmd := &cobra.Command{Use: "create NAME", Short: "Create " + a.one(), Long: a.long(), Example: a.createExample()}
 	in.flags(cmd, a.kind)
 	reason := command.RequiresReason(cmd)
-	return a.PrintsData(a.Talk(cmd, func(ctx context.Context, c *operator.Client, args []string) error {
+	return a.PrintsData(a.talks(cmd, func(ctx context.Context, c *operator.Client, args []string) error {
 		d, err := a.definition(&in)
 		if err != nil {
 			return err
@@ -166,14 +260,14 @@ func (a objects) create() *cobra.Command {
 	}))
 }
 
-func (a objects) createExample() string {
+func (a *objects) createExample() string {
 	if a.kind == nodeconfig.Tunnel {
 		return "  steady tunnel create studio -f studio.yaml\n  steady tunnel create studio -f studio.yaml --dry-run"
 	}
 	return a.examples("  steady KIND create a --node gw-1 --set port=5004\n  steady KIND create a -f a.yaml --dry-run")
 }
 
-func (a objects) long() string {
+func (a *objects) long() string {
 	secret := "\n\nA secret does not leave its node: store it there with steady node secret NAME, and write\n{\"$secret\": \"NAME\"} in its place."
 	if a.kind == nodeconfig.Tunnel {
 		return `The file has the mode, what the legs share, and each leg with its node:
@@ -196,11 +290,11 @@ The node is pushed to as soon as it is connected, and refuses the push if it has
 something of that name already; then steady drift list shows both.` + secret
 }
 
-func (a objects) edit() *cobra.Command {
+func (a *objects) edit() *cobra.Command {
 	var in input
 	var from uint64
 	cmd := &cobra.Command{
-		Use: "edit NAME", Short: "Change a " + a.kind + ", in your editor or with a file or single fields",
+		Use: "edit NAME", Short: "Change " + a.one() + ", in your editor or with a file or single fields",
 		Long: a.examples(`Opens the definition as YAML in $VISUAL, $EDITOR or vi, and sets what was saved if it
 changed. With -f the file is set as it is; with --set single fields are changed,
 and with --unset they are taken out; --set FIELD=null has a field be null, which is another thing.
@@ -213,7 +307,7 @@ and with --unset they are taken out; --set FIELD=null has a field be null, which
 	}
 	cmd.Flags().Uint64Var(&from, "from", 0, "begin with the definition of this version")
 	reason := command.RequiresReason(cmd)
-	return a.names(a.PrintsData(a.Talk(cmd, func(ctx context.Context, c *operator.Client, args []string) error {
+	return a.names(a.PrintsData(a.talks(cmd, func(ctx context.Context, c *operator.Client, args []string) error {
 		o, err := c.Object(ctx, a.kind, args[0])
 		if err != nil {
 			return err
@@ -240,7 +334,7 @@ and with --unset they are taken out; --set FIELD=null has a field be null, which
 }
 
 // put sets a definition, or says what that would come to.
-func (a objects) put(ctx context.Context, c *operator.Client, name string, s operator.SetObject, dryRun bool) error {
+func (a *objects) put(ctx context.Context, c *operator.Client, name string, s operator.SetObject, dryRun bool) error {
 	if dryRun {
 		p, err := c.PreviewObject(ctx, a.kind, name, s)
 		if err != nil {
@@ -260,12 +354,12 @@ func (a objects) put(ctx context.Context, c *operator.Client, name string, s ope
 		case o.Unchanged:
 			what = fmt.Sprintf("is defined like that already, version %d: nothing was changed, and nothing is pushed again", o.Version)
 		}
-		a.Printf("%s %s %s: steady %[1]s show %[2]s\n", a.kind, name, what)
+		a.Printf("%s %s %s: steady %s show %s\n", a.kind, name, what, nodeconfig.Command(a.kind), name)
 		return a.legTable(o.Legs, true)
 	})
 }
 
-func (a objects) preview(name string, p operator.ObjectPreview) error {
+func (a *objects) preview(name string, p operator.ObjectPreview) error {
 	for _, port := range p.Ports {
 		a.Printf("Warning: %s\n", port)
 	}
@@ -300,36 +394,36 @@ func valueOf(v *string) string {
 	return prose.Line(*v)
 }
 
-func (a objects) remove() *cobra.Command {
+func (a *objects) remove() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "rm NAME", Short: "Delete a " + a.kind + " on its nodes",
+		Use: "rm NAME", Short: "Delete " + a.one() + " on its nodes",
 		Long: `Has every node delete it. Until each has confirmed that it is gone the object stays,
 being deleted; a node that has changed it meanwhile keeps it, and you are asked.`,
 		Example: a.examples("  steady KIND rm a"),
 	}
 	reason := command.RequiresReason(cmd)
-	return a.names(a.Talk(cmd, func(ctx context.Context, c *operator.Client, args []string) error {
+	return a.names(a.talks(cmd, func(ctx context.Context, c *operator.Client, args []string) error {
 		if err := c.RemoveObject(ctx, a.kind, args[0], *reason); err != nil {
 			return err
 		}
-		a.Printf("%s %s is deleted on its nodes: steady %[1]s show %[2]s until it is gone\n", a.kind, args[0])
+		a.Printf("%s %s is deleted on its nodes: steady %s show %s until it is gone\n", a.kind, args[0], nodeconfig.Command(a.kind), args[0])
 		return nil
 	}))
 }
 
-func (a objects) restore() *cobra.Command {
+func (a *objects) restore() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "restore NAME", Short: "Take a " + a.kind + " out of the bin, to be pushed again",
+		Use: "restore NAME", Short: "Take " + a.one() + " out of the bin, to be pushed again",
 		Long: `What a node never accepted, for five minutes in which it was online, is moved to the
 bin, where it stays for seven days.`,
 		Example: a.examples("  steady KIND restore a"),
 	}
 	reason := command.RequiresReason(cmd)
-	return a.names(a.Talk(cmd, func(ctx context.Context, c *operator.Client, args []string) error {
+	return a.names(a.talks(cmd, func(ctx context.Context, c *operator.Client, args []string) error {
 		if err := c.RestoreObject(ctx, a.kind, args[0], *reason); err != nil {
 			return err
 		}
-		a.Printf("%s %s is pushed again: steady %[1]s show %[2]s\n", a.kind, args[0])
+		a.Printf("%s %s is pushed again: steady %s show %s\n", a.kind, args[0], nodeconfig.Command(a.kind), args[0])
 		return nil
 	}))
 }
@@ -349,7 +443,7 @@ type oneLeg struct {
 }
 
 // definition reads one from a file, or from flags.
-func (a objects) definition(in *input) (nodeconfig.Definition, error) {
+func (a *objects) definition(in *input) (nodeconfig.Definition, error) {
 	if in.file == "" {
 		if in.node == "" {
 			return nodeconfig.Definition{}, exit.Badf("name a file with -f, or the node with --node and fields with --set")
@@ -385,11 +479,11 @@ func readDefinition(kind, file string, raw []byte) (d nodeconfig.Definition, err
 }
 
 // writeDefinition is what readDefinition reads.
-func writeDefinition(d nodeconfig.Definition) (string, error) {
+func writeDefinition(kind string, d nodeconfig.Definition) (string, error) {
 	w := written{Mode: d.Mode, Shared: config{d.Shared}}
 	for _, l := range d.Legs {
 		one := &oneLeg{Node: l.Node, ID: l.ID, Config: config{l.Config}}
-		if nodeconfig.KindOf(l.Role) != nil { // the only one of its kind
+		if l.Role == kind { // the only one
 			w.Alone = *one
 			continue
 		}
@@ -403,7 +497,10 @@ func writeDefinition(d nodeconfig.Definition) (string, error) {
 }
 
 // fields changes single fields of the only leg.
-func (a objects) fields(in *input, d nodeconfig.Definition) (nodeconfig.Definition, error) {
+func (a *objects) fields(in *input, d nodeconfig.Definition) (nodeconfig.Definition, error) {
+	if a.kind == nodeconfig.Tunnel {
+		return d, exit.Badf("a tunnel has several legs: give them in a file, with -f")
+	}
 	d.Legs = slices.Clone(d.Legs)
 	l := &d.Legs[0]
 	if in.node != "" {
@@ -476,8 +573,8 @@ func within(at map[string]any, path string, made bool) (map[string]any, string, 
 }
 
 // inEditor has a person change a definition.
-func (a objects) inEditor(ctx context.Context, name string, d nodeconfig.Definition) (nodeconfig.Definition, error) {
-	text, err := writeDefinition(d)
+func (a *objects) inEditor(ctx context.Context, name string, d nodeconfig.Definition) (nodeconfig.Definition, error) {
+	text, err := writeDefinition(a.kind, d)
 	if err != nil {
 		return d, err
 	}
@@ -498,7 +595,7 @@ func (a objects) inEditor(ctx context.Context, name string, d nodeconfig.Definit
 	}
 	out, err := readDefinition(a.kind, file, raw)
 	if err != nil {
-		return d, fmt.Errorf("%w\nwhat you wrote is kept in %s; steady %s edit %s -f sets it", err, file, a.kind, name)
+		return d, fmt.Errorf("%w\nwhat you wrote is kept in %s; steady %s edit %s -f sets it", err, file, nodeconfig.Command(a.kind), name)
 	}
 	return out, os.RemoveAll(dir)
 }

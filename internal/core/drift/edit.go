@@ -103,7 +103,7 @@ func (s *State) Check(in Set) (nodeconfig.Definition, error) {
 	old := s.Objects[Key(in.Kind, in.Name)]
 	switch {
 	case in.Create && !old.freesName():
-		return d, refuse(CodeConflict, "there is a %s %s already; steady %s edit %s changes it", in.Kind, in.Name, in.Kind, in.Name)
+		return d, refuse(CodeConflict, "there is a %s %s already; steady %s edit %s changes it", in.Kind, in.Name, nodeconfig.Command(in.Kind), in.Name)
 	case in.Version != 0 && (old == nil || old.Version != in.Version):
 		return d, refuse(CodeConflict, "%s %s was changed meanwhile; load it again, and repeat the change", in.Kind, in.Name)
 	case old == nil && len(s.Objects) >= MaxObjects:
@@ -224,10 +224,13 @@ func (in Remove) decide(s *State, by By, _ clock.Instant) ([]event.OfNodes, erro
 func (s *State) object(kind, name string) (*Object, error) {
 	o := s.Objects[Key(kind, name)]
 	if o == nil || o.Anonymous {
+		if err := s.CheckKind(kind); err != nil {
+			return nil, err
+		}
 		if e := s.localEpisode(kind, name); e != nil {
 			return nil, refuse(CodeUnknown, "the server does not know a %s %q, and node %s has one: steady drift show %s", kind, name, e.Node, e.Episode)
 		}
-		return nil, refuse(CodeUnknown, "there is no %s %q; steady %s list shows those that are there", kind, name, kind)
+		return nil, refuse(CodeUnknown, "there is no %s %q; steady %s list shows those that are there", kind, name, nodeconfig.Command(kind))
 	}
 	return o, nil
 }
@@ -316,9 +319,10 @@ const MaxIgnore = 500
 func (in Ignore) decide(s *State, by By, now clock.Instant) ([]event.OfNodes, error) {
 	ev := in.DriftIgnored
 	ev.Actor, ev.Reason = by.Actor, by.Reason
+	if err := s.CheckKind(ev.Kind); err != nil {
+		return nil, err
+	}
 	switch {
-	case ev.Kind != "" && nodeconfig.KindOf(ev.Kind) == nil:
-		return nil, refuse(CodeInvalid, "unknown kind %q: expected one of %s", ev.Kind, strings.Join(nodeconfig.KindNames(), ", "))
 	case ev.Node == "" && ev.Name == "" && ev.Field == "":
 		return nil, refuse(CodeInvalid, "a rule that ignores everything is refused; name a node, an object or a field")
 	case ev.Until != 0 && ev.Until.Reached(now):

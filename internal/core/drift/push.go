@@ -42,7 +42,7 @@ func (s *State) Waits(o *Object, role string, now clock.Instant) *Wait {
 	n := s.Nodes[d.Node]
 	switch {
 	case l.BinnedUntil != 0:
-		return &Wait{Code: WaitsInBin, Message: "it is in the bin: " + l.Error, Next: fmt.Sprintf("steady %s restore %s", o.Kind, o.Name), Until: l.BinnedUntil}
+		return &Wait{Code: WaitsInBin, Message: "it is in the bin: " + l.Error, Next: fmt.Sprintf("steady %s restore %s", nodeconfig.Command(o.Kind), o.Name), Until: l.BinnedUntil}
 	case n == nil || n.RegisteredAt == 0:
 		return &Wait{Code: WaitsRegistration, Message: fmt.Sprintf("node %s has never registered", d.Node), Next: "steady node token " + d.Node}
 	case n.RetiredAt != 0:

@@ -8,7 +8,6 @@ import (
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/nodeconfig"
-	"github.com/steadyfleet/steady/internal/core/prose"
 )
 
 func (in Registered) node() string   { return in.Node }
@@ -60,15 +59,18 @@ func (s *State) Admits(node string, key []byte) error {
 	return &Refusal{Code: CodeForbidden, Cause: cause, Message: fmt.Sprintf("no node %s has this key; a device that is new, was retired, or lost its state folder is registered with a new token: steady node token %s", node, node)}
 }
 
-// CheckCollections refuses kinds that the server does not know.
+// CheckCollections refuses kinds that no objects can have, and too many of them.
 func CheckCollections(list []event.NodeCollection) error {
-	if len(list) == 0 || len(list) > len(nodeconfig.Kinds) {
-		return refuse(CodeInvalid, "a node has 1 to %d collections, not %d", len(nodeconfig.Kinds), len(list))
+	if len(list) == 0 || len(list) > nodeconfig.MaxKinds {
+		return refuse(CodeInvalid, "a node has 1 to %d collections, not %d", nodeconfig.MaxKinds, len(list))
 	}
 	seen := map[string]bool{}
 	for _, c := range list {
-		if nodeconfig.KindOf(c.Kind) == nil || seen[c.Kind] {
-			return refuse(CodeInvalid, "the collection %.40q is not known, or is there twice; the known ones are %s", c.Kind, prose.Either(nodeconfig.KindNames()))
+		if err := nodeconfig.CheckKind(c.Kind); err != nil {
+			return refuse(CodeInvalid, "%v", err)
+		}
+		if seen[c.Kind] {
+			return refuse(CodeInvalid, "the collection %s is there twice", c.Kind)
 		}
 		seen[c.Kind] = true
 		if err := c.Check(); err != nil {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/nodeconfig"
 	"github.com/steadyfleet/steady/internal/core/prose"
 	"github.com/steadyfleet/steady/internal/core/status"
 )
@@ -31,13 +32,14 @@ const notInEffect = "not in effect"
 // summary is how a leg is: its push, unless its node is known to have something else.
 func (l *LegRow) summary() status.Summary {
 	out := status.Summary{Word: string(l.Status), Level: status.Busy}
-	show := status.Do(status.ObjectShow, l.Kind, l.Name)
+	show := status.Do(status.ObjectShow, nodeconfig.Command(l.Kind), l.Name)
 	switch {
 	case l.Wait != nil && l.Wait.Code == WaitsInBin:
 		return status.Summary{Word: WordInBin, Level: status.Waiting, Reason: l.Wait.Message}
 	case l.Status == Failed:
 		out.Level, out.Reason, out.Since, out.Who = status.Critical, cmp.Or(l.Error, l.Code), l.FailedSince, status.Operator
-		out.Next = []status.Remedy{show, status.Do(status.ObjectEdit, l.Kind, l.Name), status.Do(status.ObjectPush, l.Kind, l.Name)}
+		of := nodeconfig.Command(l.Kind)
+		out.Next = []status.Remedy{show, status.Do(status.ObjectEdit, of, l.Name), status.Do(status.ObjectPush, of, l.Name)}
 		return out
 	case l.Episode != "" && l.Wait != nil && l.Wait.Code == WaitsConflict:
 		return status.Summary{Word: WordConflict, Level: status.Warning, Reason: l.Wait.Message, Who: status.Operator, Next: []status.Remedy{status.Do(status.DriftShow, l.Episode)}}

@@ -2,6 +2,7 @@ package event
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -13,8 +14,8 @@ import (
 
 // Kinds of things, other than hosts, that events are about. A rollout is named
 // CHANNEL@REF, manifests and bundles by their digest, a release by its ref, an
-// override by its digest; of the log there are checkpoints. The kinds of objects that
-// nodes have are those of package nodeconfig.
+// override by its digest; of the log there are checkpoints. Package nodeconfig reserves
+// these words: any other may be a kind of objects that nodes have.
 const (
 	KindRollout  = "rollout"
 	KindChannel  = "channel"
@@ -30,7 +31,7 @@ const (
 	KindQuota    = "quota"    // of those who ask for them
 )
 
-// Kinds lists what an event may be about.
+// Kinds lists what an event may be about in every fleet. Drivers have words of their own beside these.
 func Kinds() []string {
 	return append([]string{KindHost, KindRollout, KindChannel, KindManifest, KindBundle, KindRelease, KindSource, KindOverride, KindLog, KindNode, KindSession, KindTemplate, KindQuota}, nodeconfig.KindNames()...)
 }
@@ -104,6 +105,8 @@ var (
 	flow     = member{nodeconfig.Flow, func(n *names) string { return n.Flow }}
 	tunnel   = member{nodeconfig.Tunnel, func(n *names) string { return n.Tunnel }}
 	document = member{nodeconfig.Document, func(n *names) string { return n.Document }}
+	// object is what a driver has a word of its own for, which the body names.
+	object = member{"", func(n *names) string { return n.Of }}
 )
 
 // About returns what an entry is about, each once: its subject, and the things that
@@ -131,7 +134,7 @@ func AppendAbout(dst []Subject, e *Entry) []Subject {
 	var n names
 	_ = json.Unmarshal(e.Body, &n) // the folds judge bodies; what can be read counts here
 	for _, m := range t.about {
-		add(m.kind, m.name(&n))
+		add(cmp.Or(m.kind, n.Kind), m.name(&n))
 	}
 	for _, c := range n.Channels {
 		add(KindChannel, c.Channel)

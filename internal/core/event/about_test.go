@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/steadyfleet/steady/internal/core/nodeconfig"
 	"github.com/steadyfleet/steady/internal/testkit"
 )
 
@@ -42,6 +43,24 @@ func TestRows(t *testing.T) {
 	}
 }
 
+// TestKindsAreApart: no driver can call its objects what the log has a name for, and a kind survives
+// the log.
+func TestKindsAreApart(t *testing.T) {
+	for _, kind := range Kinds() {
+		if nodeconfig.IsOwn(kind) == (nodeconfig.CheckKind(kind) == nil) {
+			t.Errorf("%s can be a kind of a driver, and is something else in the log", kind)
+		}
+	}
+	for _, want := range append(nodeconfig.KindNames(), "camera", "ingress", "kind") {
+		if kind, name := Sync("gw-1", want, "a", want).Object(); kind != want || name != "a" {
+			t.Errorf("%s a became %s %s", want, kind, name)
+		}
+	}
+	if s, err := ParseSubject("camera/a"); err != nil || s != (Subject{Kind: "camera", Name: "a"}) {
+		t.Errorf("%+v, %v", s, err)
+	}
+}
+
 func TestAbout(t *testing.T) {
 	host := HostSubject("web-1")
 	for _, c := range []struct {
@@ -54,6 +73,8 @@ func TestAbout(t *testing.T) {
 		{Subject{}, ReleaseAccepted{Ref: "v2", Channels: []ChannelRelease{{Channel: "a"}, {Channel: "b"}}}, "release/v2 channel/a channel/b"},
 		{Subject{}, RolloutDeferred{Channel: "a", TargetRef: "a@v2"}, "channel/a rollout/a@v2"},
 		{host, HostReturned{}, "host/web-1"},
+		{Subject{}, PushSucceeded{SyncOf: Sync("gw-1", "flow", "a", "flow")}, "node/gw-1 flow/a"},
+		{Subject{}, DriftMismatched{SyncOf: Sync("gw-1", "camera", "a", "camera")}, "node/gw-1 camera/a"},
 		{host, HostDegraded{Bundle: true}, "host/web-1"},
 	} {
 		body := testkit.Value(json.Marshal(c.ev))(t)

@@ -201,7 +201,10 @@ type SyncOf struct {
 	Flow     string `json:"flow_id,omitempty"`
 	Tunnel   string `json:"tunnel_id,omitempty"`
 	Document string `json:"document_id,omitempty"`
-	Leg      string `json:"leg,omitempty"`
+	// Kind and Of are the kind and name of an object that a driver has a word of its own for.
+	Kind string `json:"kind,omitempty"`
+	Of   string `json:"object_id,omitempty"`
+	Leg  string `json:"leg,omitempty"`
 	// Local says that the object is none of the server's: its name is what the device calls it.
 	Local bool `json:"local,omitempty"`
 }
@@ -216,6 +219,8 @@ func Sync(node, kind, name, leg string) SyncOf {
 		s.Tunnel, s.Leg = name, leg
 	case nodeconfig.Document:
 		s.Document = name
+	default:
+		s.Kind, s.Of = kind, name
 	}
 	return s
 }
@@ -227,6 +232,8 @@ func (s SyncOf) Object() (kind, name string) {
 		return nodeconfig.Flow, s.Flow
 	case s.Tunnel != "":
 		return nodeconfig.Tunnel, s.Tunnel
+	case s.Kind != "":
+		return s.Kind, s.Of
 	}
 	return nodeconfig.Document, s.Document
 }
@@ -426,7 +433,7 @@ type SnapshotRefused struct {
 }
 
 // DriftIgnored says that fields of objects are no drift, and not pushed, until an instant.
-// Node, Flow, Tunnel and Document narrow it to one of each.
+// Node, Kind and Name narrow it.
 type DriftIgnored struct {
 	Rule   string        `json:"rule"`
 	Node   string        `json:"node_id,omitempty"`
@@ -487,13 +494,13 @@ func init() {
 		add(e, about(node), mark(1))
 	}
 	for _, e := range []Event{PushStarted{}, PushSucceeded{}, PushRequested{}, EffectChanged{}, DriftChanged{}, DriftClosed{}} {
-		add(e, about(node, flow, tunnel, document))
+		add(e, about(node, flow, tunnel, document, object))
 	}
 	for _, e := range []Event{DriftExtraneous{}, DriftMissing{}, DriftMismatched{}, DriftResolved{}, ResolutionUndone{}} {
-		add(e, about(node, flow, tunnel, document), mark(1))
+		add(e, about(node, flow, tunnel, document, object), mark(1))
 	}
-	add(PushFailed{}, about(node, flow, tunnel, document), notice(warn, "a push to a node failed", "node_id flow_id tunnel_id document_id leg code error"))
-	add(GhostCleanup{}, about(node, flow, tunnel, document), notice(warn, "what a node never accepted was moved to the bin", "node_id flow_id tunnel_id document_id leg error"), mark(2))
+	add(PushFailed{}, about(node, flow, tunnel, document, object), notice(warn, "a push to a node failed", "node_id flow_id tunnel_id document_id kind object_id leg code error"))
+	add(GhostCleanup{}, about(node, flow, tunnel, document, object), notice(warn, "what a node never accepted was moved to the bin", "node_id flow_id tunnel_id document_id kind object_id leg error"), mark(2))
 	add(DriftIgnored{}, about(node))
 	add(DriftUnignored{})
 }

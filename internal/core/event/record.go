@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/nodeconfig"
 	safe "github.com/steadyfleet/steady/internal/core/prose"
 )
 
@@ -59,14 +60,14 @@ func (s Subject) String() string {
 	return s.Kind + "/" + s.Name
 }
 
-// ParseSubject reads KIND/NAME of one of Kinds.
+// ParseSubject reads KIND/NAME of one of Kinds, or of a kind of objects that nodes have.
 func ParseSubject(s string) (Subject, error) {
 	kind, name, _ := strings.Cut(s, "/")
 	switch {
 	case len(s) > 300:
 		return Subject{}, fmt.Errorf("%d bytes name nothing that events are about: names have at most 255", len(s))
-	case !slices.Contains(Kinds(), kind) || !isName(name):
-		return Subject{}, fmt.Errorf("%q names nothing that events are about: expected KIND/NAME, the kind one of %s", s, strings.Join(Kinds(), ", "))
+	case !slices.Contains(Kinds(), kind) && nodeconfig.CheckKind(kind) != nil || !isName(name):
+		return Subject{}, fmt.Errorf("%q names nothing that events are about: expected KIND/NAME, the kind one of %s or a kind of objects that nodes have", s, strings.Join(Kinds(), ", "))
 	}
 	return Subject{Kind: kind, Name: name}, nil
 }

@@ -28,22 +28,22 @@ type Mode struct {
 	Roles []string `json:"roles"`
 }
 
-// The roles of a tunnel's legs. A flow and a document have one leg, of the kind's name.
+// The roles of a tunnel's legs. Every other kind has one leg, of the kind's name.
 const (
 	Relay   = "relay"
 	Ingress = "ingress"
 	Egress  = "egress"
 )
 
-// Names of kinds.
+// Names of the kinds that every fleet has.
 const (
 	Flow     = "flow"
 	Tunnel   = "tunnel"
 	Document = "document"
 )
 
-// Kinds is every kind. A new one is a row here, and one in package event that names what
-// its events are about.
+// Kinds are those that every fleet has. A driver may call its objects by any other word that
+// CheckKind takes: each is a kind with one leg.
 var Kinds = []Kind{
 	{Name: Flow, Roles: []string{Flow}, Modes: []Mode{{Roles: []string{Flow}}}},
 	{Name: Tunnel, Roles: []string{Relay, Ingress, Egress}, Modes: []Mode{{"direct", []string{Ingress, Egress}}, {"relay", []string{Relay, Ingress, Egress}}, {"single", []string{Ingress}}}},
@@ -59,12 +59,48 @@ func KindNames() []string {
 	return out
 }
 
-// KindOf returns a kind by its name, or nil.
+// Bounds of kinds.
+const (
+	MaxKindName = 40 // bytes
+	MaxKinds    = 16 // of one node
+)
+
+// reserved are words that name something else where a kind of objects stands: what the log is about,
+// what needs a person, and what commands have verbs for.
+var reserved = []string{"agent", "bundle", "channel", "drift", "expiry", "fleet", "host", "log", "manifest", "node", "object", "operator", "override", "quota", "release", "rollout",
+	"server", "session", "source", "template"}
+
+// CheckKind refuses what cannot be the name of a kind.
+func CheckKind(name string) error {
+	switch {
+	case fleet.CheckName(name) != nil || len(name) > MaxKindName:
+		return fmt.Errorf("kind %.60q: expected 1 to %d of a-z 0-9 . _ - starting with a letter or digit", name, MaxKindName)
+	case slices.Contains(reserved, name):
+		return fmt.Errorf("kind %q is reserved: a fleet has something else of that name; call the objects by another word, such as %s", name, "device-"+name)
+	}
+	return nil
+}
+
+// KindOf returns a kind by its name, or nil where CheckKind refuses it.
 func KindOf(name string) *Kind {
 	if i := slices.IndexFunc(Kinds, func(k Kind) bool { return k.Name == name }); i >= 0 {
 		return &Kinds[i]
 	}
-	return nil
+	if CheckKind(name) != nil {
+		return nil
+	}
+	return &Kind{Name: name, Roles: []string{name}, Modes: []Mode{{Roles: []string{name}}}}
+}
+
+// IsOwn reports whether a kind is a word of drivers, and none that every fleet has.
+func IsOwn(kind string) bool { return !slices.Contains(KindNames(), kind) }
+
+// Command is what follows steady in commands on the objects of a kind.
+func Command(kind string) string {
+	if IsOwn(kind) {
+		return "object --kind " + kind
+	}
+	return kind
 }
 
 // Bounds of one object.
@@ -114,7 +150,7 @@ func (d *Definition) Leg(role string) *Leg {
 func Normal(kind, name string, d Definition) (Definition, error) {
 	k := KindOf(kind)
 	if k == nil {
-		return d, fmt.Errorf("unknown kind %q: expected one of %s", kind, strings.Join(KindNames(), ", "))
+		return d, CheckKind(kind)
 	}
 	if err := fleet.CheckName(name); err != nil {
 		return d, err

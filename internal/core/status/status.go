@@ -127,9 +127,9 @@ const (
 	NodeAdopt         Verb = "node-adopt"         // node
 	NodeToken         Verb = "node-token"         // node
 	NodeStart         Verb = "node-start"         // node: check the device and its driver
-	ObjectShow        Verb = "object-show"        // kind, name
-	ObjectEdit        Verb = "object-edit"        // kind, name
-	ObjectPush        Verb = "object-push"        // kind, name
+	ObjectShow        Verb = "object-show"        // command of the kind, name
+	ObjectEdit        Verb = "object-edit"        // command of the kind, name
+	ObjectPush        Verb = "object-push"        // command of the kind, name
 	DriftShow         Verb = "drift-show"         // episode
 	DriftResolve      Verb = "drift-resolve"      // episode
 	SessionShow       Verb = "session-show"       // session

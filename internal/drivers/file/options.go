@@ -6,8 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/steadyfleet/steady/internal/core/nodeconfig"
-	"github.com/steadyfleet/steady/internal/core/prose"
 	"github.com/steadyfleet/steady/internal/drivers/base"
 	"github.com/steadyfleet/steady/nodesdk"
 )
@@ -22,7 +20,7 @@ var Options = [][2]string{
 	{"validate", "command that refuses a candidate; {} in it is the file, spaces separate words"},
 	{"reload", "command after a change"},
 	{"timeout", "of a command (default: 10s)"},
-	{"kind", "of the objects: " + prose.Either(nodeconfig.KindNames()) + " (default: flow)"},
+	{"kind", "of the objects, in any word of theirs such as camera (default: flow)"},
 	{"secrets", "fields whose values never leave the node, separated by commas"},
 	{"ignored", "fields that the device changes by itself"},
 	{"ports", "fields with a port, or an address with one, that the device listens on"},

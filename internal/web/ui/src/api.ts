@@ -639,6 +639,15 @@ export interface Kind {
   roles: string[] | null;
 }
 
+export interface KindRow {
+  command: string;
+  modes: Mode[] | null;
+  name: string;
+  nodes: number;
+  objects: number;
+  roles: string[] | null;
+}
+
 export interface LeftOutHost {
   code: string;
   host: string;
@@ -1250,10 +1259,12 @@ export interface Resolution {
   fields?: string[] | null;
   flow_id?: string;
   id: string;
+  kind?: string;
   leg?: string;
   local?: boolean;
   name: string;
   node_id: string;
+  object_id?: string;
   reason: string;
   resolution: string;
   tunnel_id?: string;
@@ -1814,6 +1825,7 @@ export interface Answers {
   "list-hosts": Host[] | null;
   "list-ignored": Ignored[] | null;
   "list-kept-volumes": Bin;
+  "list-kinds": KindRow[] | null;
   "list-missing-content": Contents;
   "list-nodes": NodeRow[] | null;
   "list-objects": ObjectRow[] | null;
@@ -1837,6 +1849,7 @@ export interface Answers {
   "operate-part": void;
   "operate-rollout": void;
   "operate-session": void;
+  "page-all-objects": PageObjectRow;
   "page-drift": PageEpisodeRow;
   "page-hosts": PageHost;
   "page-nodes": PageNodeRow;
@@ -1943,6 +1956,7 @@ export const routes: Record<keyof Answers, Route> = {
   "list-hosts": ["GET", "/v1/operator/hosts"],
   "list-ignored": ["GET", "/v1/operator/drift-ignored", true],
   "list-kept-volumes": ["GET", "/v1/operator/bin"],
+  "list-kinds": ["GET", "/v1/operator/object-kinds", true],
   "list-missing-content": ["POST", "/v1/operator/content/missing"],
   "list-nodes": ["GET", "/v1/operator/nodes", true],
   "list-objects": ["GET", "/v1/operator/config/{kind}", true],
@@ -1966,6 +1980,7 @@ export const routes: Record<keyof Answers, Route> = {
   "operate-part": ["POST", "/v1/operator/sessions/{name}/parts/{part}/{verb}"],
   "operate-rollout": ["POST", "/v1/operator/rollouts/{rollout}/{verb}", false, "Pause, resume or cancel a rollout"],
   "operate-session": ["POST", "/v1/operator/sessions/{name}/{verb}"],
+  "page-all-objects": ["GET", "/v1/operator/object-list", true],
   "page-drift": ["GET", "/v1/operator/drift-list", true],
   "page-hosts": ["GET", "/v1/operator/host-list", true],
   "page-nodes": ["GET", "/v1/operator/node-list", true],

@@ -1,6 +1,7 @@
 import { signal } from "@preact/signals";
-import type { Kind as ObjectKind, Meaning, ObjectRow, Reference, Remedy, RemedyCommand, Summary } from "./api";
+import type { Kind as ObjectKind, KindRow, Meaning, ObjectRow, Reference, Remedy, RemedyCommand, Summary } from "./api";
 import { call } from "./request";
+import { useAnswer } from "./stream";
 
 // Kind is what a status word is said of: a part of the server's reference.
 export type Kind = Exclude<keyof Reference, "eventTypes" | "policyFields" | "kinds" | "remedies"> | "other";
@@ -11,8 +12,23 @@ export const eventTypes = signal<string[]>([]);
 // policyFields are those of a policy that a rerun can have otherwise.
 export const policyFields = signal<string[]>([]);
 
-// kinds are those of the objects that nodes have.
-export const kinds = signal<ObjectKind[]>([]);
+// pluralOf is the heading of a list of objects: drivers have words of their own, of which nobody knows the plural.
+export const pluralOf = (kind: KindRow) => (kind.command === kind.name ? `${titleOf(kind.name)}s` : `Objects of kind ${kind.name}`);
+
+// everyKind are the kinds that every fleet has.
+const everyKind = signal<ObjectKind[]>([]);
+
+// unlisted is a kind that the list does not have: it is not here yet, or no node has objects of the kind.
+function unlisted(name: string): KindRow {
+  const known = everyKind.value.find((k) => k.name === name);
+  return { name, command: known ? name : `object --kind ${name}`, roles: known?.roles ?? [name], modes: known?.modes ?? [{ name: "", roles: [name] }], nodes: 0, objects: 0 };
+}
+
+// useKinds lists the kinds of objects that nodes have, and finds one.
+export function useKinds() {
+  const all = useAnswer("list-kinds").value?.items ?? everyKind.value.map((k) => unlisted(k.name));
+  return { all, find: (name: string) => all.find((k) => k.name === name) ?? unlisted(name) };
+}
 
 // titleOf is a word as a heading begins with it.
 export const titleOf = (word: string) => word.slice(0, 1).toUpperCase() + word.slice(1);
@@ -29,10 +45,10 @@ export const wordsOf = (kind: Kind) => [...reference.value.keys()].filter((k) =>
 
 // learn asks the server what every status word means.
 export async function learn(): Promise<void> {
-  const { eventTypes: types, policyFields: fields, kinds: objects, remedies, ...answer }: Partial<Reference> = await call("reference").catch(() => ({}));
+  const { eventTypes: types, policyFields: fields, kinds, remedies, ...answer }: Partial<Reference> = await call("reference").catch(() => ({}));
   eventTypes.value = types ?? [];
   policyFields.value = fields ?? [];
-  kinds.value = objects ?? [];
+  everyKind.value = kinds ?? [];
   spelled.value = new Map((remedies ?? []).map((r) => [r.verb, r]));
   reference.value = new Map(Object.entries(answer).flatMap(([kind, list]) => ((list ?? []) as Meaning[]).map((m) => [`${kind} ${m.word}`, m])));
 }

@@ -11,7 +11,7 @@ import { call } from "../request";
 import { parameter } from "../router";
 import { may } from "../login";
 import { replayed, useAnswer } from "../stream";
-import { kinds, wordsOf } from "../words";
+import { useKinds, wordsOf } from "../words";
 
 export type Action = ResolveMany["action"];
 
@@ -34,7 +34,7 @@ export function DriftPage() {
       <h1>Drift</h1>
       <form class="filters" role="search" onSubmit={(e) => e.preventDefault()}>
         <Part name="node" label="Node" />
-        <Choice name="kind" label="Kind" values={kinds.value.map((k) => k.name)} />
+        <Choice name="kind" label="Kind" values={useKinds().all.map((k) => k.name)} />
         <Part name="name" label="Object" />
         <Choice name="drift" label="Drift" values={wordsOf("drift").filter((w) => w !== "conflict")} />
       </form>
@@ -88,7 +88,7 @@ function Several({ asked }: { asked: Record<string, string> }) {
   );
 }
 
-const objectOf = (r: Resolution) => [["flow", r.flow_id], ["tunnel", r.tunnel_id], ["document", r.document_id]].find(([, n]) => n)?.join(" ") ?? r.id;
+const objectOf = (r: Resolution) => [["flow", r.flow_id], ["tunnel", r.tunnel_id], ["document", r.document_id], [r.kind, r.object_id]].find(([, n]) => n)?.join(" ") ?? r.id;
 
 // Decisions lists what was decided about drift, each with its undo.
 export function Decisions({ list }: { list: Resolution[] }) {
@@ -123,10 +123,11 @@ const scopeOf = (r: Ignored) => [["field", r.field], ["kind", r.kind], ["object"
 // IgnoreVerb has a field, or whole objects, be no drift for a while.
 export function IgnoreVerb({ of }: { of: { node?: string; kind?: string; name?: string; field?: string } }) {
   const scope = (g: Record<string, string>) => Object.fromEntries((["node", "kind", "name", "field"] as const).map((f): [string, string] => [f, g[f] ?? ""]).filter(([, v]) => v));
+  const kinds = useKinds();
   const text = (name: "node" | "name" | "field", label: string) => ({ name, label, value: of[name] ?? "" });
   return (
     <Verb operation="ignore-drift" label="Ignore" parts={of.field ? { field: of.field } : {}} what="It is not compared and not pushed: it stays as the node has it. Without a field, whole objects that the server does not know are ignored."
-      fields={[text("node", "On this node alone"), { name: "kind", label: "Kind", type: "select", options: ["", ...kinds.value.map((k) => k.name)], value: of.kind ?? "" }, text("name", "Of this object alone"), text("field", "Field, * is any one step"), { name: "hours", label: "For so many hours (empty: until it is ended)", type: "number" }]}
+      fields={[text("node", "On this node alone"), { name: "kind", label: "Kind", type: "select", options: ["", ...kinds.all.map((k) => k.name)], value: of.kind ?? "" }, text("name", "Of this object alone"), text("field", "Field, * is any one step"), { name: "hours", label: "For so many hours (empty: until it is ended)", type: "number" }]}
       body={(g) => ({ ...scope(g), reason: g.reason, ...(g.hours ? { until: Date.now() + Math.round(Number(g.hours) * 3_600_000) } : {}) })}
       line={(g) => `steady drift ignore ${Object.entries(scope(g)).map(([k, v]) => `--${k} ${quoted(v)}`).join(" ")}${g.hours ? ` --for ${g.hours}h` : ""}${because(g)}`} />
   );

@@ -13,9 +13,9 @@ import { call } from "../request";
 import { go, parameter, withParameters } from "../router";
 import { may } from "../login";
 import { replayed, useAnswer } from "../stream";
-import { Is, kinds, titleOf } from "../words";
+import { Is, titleOf, useKinds } from "../words";
 
-// ObjectPage is a flow, a tunnel or a document: what it is to be, how far each of its nodes is,
+// ObjectPage is a flow, a tunnel or an object of another kind: what it is to be, how far each of its nodes is,
 // and what it was.
 export function ObjectPage({ kind, name }: { kind: string; name: string }) {
   const is = useAnswer("show-object", { kind, name });
@@ -61,7 +61,8 @@ function Known({ o, editing }: { o: ObjectDetail; editing: boolean }) {
 
 function Verbs({ o: { kind, name, removed, inBin, legs } }: { o: ObjectDetail }) {
   const push = pushing(legs);
-  const line = (verb: string) => (g: Record<string, string>) => `steady ${kind} ${verb} ${name}${because(g)}`;
+  const { command } = useKinds().find(kind);
+  const line = (verb: string) => (g: Record<string, string>) => `steady ${command} ${verb} ${name}${because(g)}`;
   return (
     <div class="verbs" role="group" aria-label="Verbs">
       {push && <Verb operation="push-object" label="Push" parts={{ kind, name }} what={push} line={line("push")} />}
@@ -88,7 +89,8 @@ const blank = (roles: string[], mode: string): Definition => ({ mode, legs: role
 
 // Edit makes or changes an object: as fields and as text, with what each node would get.
 function Edit({ kind, name, is, draft }: { kind: string; name: string; is?: ObjectDetail; draft?: Definition | undefined }) {
-  const modes = kinds.value.find((k) => k.name === kind)?.modes ?? [];
+  const { command, modes: of } = useKinds().find(kind);
+  const modes = of ?? [];
   const [doc, setDoc] = useState<Document>(() => written(kind, draft ?? is?.definition ?? blank(modes[0]?.roles ?? [kind], modes[0]?.name ?? "")));
   const [base] = useState(is?.version); // what the draft was made of
   const [seen, setSeen] = useState<ObjectPreview>();
@@ -113,18 +115,18 @@ function Edit({ kind, name, is, draft }: { kind: string; name: string; is?: Obje
     told(call("preview-object", { kind, name }, body({}))).then(setSeen, () => undefined);
   };
   const file = `-f ${name}.yaml`;
-  if (!exact(is?.definition)) return <p>It has a number that a browser would change: <Command line={`steady ${kind} edit ${name}`} /></p>;
+  if (!exact(is?.definition)) return <p>It has a number that a browser would change: <Command line={`steady ${command} edit ${name}`} /></p>;
   return (
     <Section title={is ? "Change" : "Make"}>
       <div class="edit">
         <Fields kind={kind} doc={doc} set={change} definition={definition} wrong={where ? { [where.role]: { [where.field]: error } } : {}} modes={modes} />
-        <Source id="source" doc={doc} set={change} typed={() => setSeen(undefined)} reads={`steady ${kind} ${is ? "edit" : "create"} -f reads the same`} />
+        <Source id="source" doc={doc} set={change} typed={() => setSeen(undefined)} reads={`steady ${command} ${is ? "edit" : "create"} -f reads the same`} />
       </div>
       <div class="verbs">
         <button type="button" onClick={preview}>Preview</button>
         <Verb operation="set-object" label="Set" parts={{ kind, name }} send={(g) => told(call("set-object", { kind, name }, body(g)))} done={() => go(withParameters({ edit: "", from: "" }), true)}
           fields={[{ name: "allowPortConflict", label: "Although something else uses one of its ports", type: "checkbox", after: /is used by/ }]}
-          line={(g) => `steady ${kind} ${is ? "edit" : "create"} ${name} ${file}${g.allowPortConflict ? " --allow-port-conflict" : ""}${because(g)}`} />
+          line={(g) => `steady ${command} ${is ? "edit" : "create"} ${name} ${file}${g.allowPortConflict ? " --allow-port-conflict" : ""}${because(g)}`} />
         <a href={withParameters({ edit: "", from: "" })}>Leave it</a>
       </div>
       {error && !where && <p role="alert" class="error">{error}</p>}
@@ -137,7 +139,7 @@ type Wrong = Record<string, Record<string, string>>; // by role and field
 
 // Fields is a column for each leg, in the order in which they are pushed, with what they share.
 function Fields({ kind, doc, set, definition, wrong, modes }: { kind: string; doc: Document; set: (d: Document) => void; definition: Definition; wrong: Wrong; modes: { name: string; roles: string[] | null }[] }) {
-  const order = kinds.value.find((k) => k.name === kind)?.roles ?? [];
+  const order = useKinds().find(kind).roles ?? [];
   const roles = [...(definition.legs ?? [])].map((l) => l.role).sort((a, b) => order.indexOf(a) - order.indexOf(b));
   return (
     <div>

@@ -8,17 +8,18 @@ import { Time } from "../parts/time";
 import { go } from "../router";
 import { may } from "../login";
 import { replayed, useAnswer } from "../stream";
-import { Is, kinds, objectAt, titleOf, wordsOf } from "../words";
+import { Is, objectAt, pluralOf, titleOf, useKinds, wordsOf } from "../words";
 
 // ObjectsPage lists the objects of a kind with the push status of each leg, and begins new ones.
 export function ObjectsPage({ kind }: { kind: string }) {
   const objects = useAnswer("page-objects", { kind }, paged("search", "status"));
-  const roles = kinds.value.find((k) => k.name === kind)?.roles ?? [];
+  const kinds = useKinds();
+  const is = kinds.find(kind);
   return (
     <>
-      <h1>{titleOf(kind)}s</h1>
+      <h1>{pluralOf(is)}</h1>
       <nav class="kinds" aria-label="Kinds">
-        {kinds.value.map((k) => <a key={k.name} href={`/config/${k.name}`} aria-current={k.name === kind ? "page" : undefined}>{titleOf(k.name)}s</a>)}
+        {kinds.all.map((k) => <a key={k.name} href={`/config/${k.name}`} aria-current={k.name === kind ? "page" : undefined}>{k.command === k.name ? pluralOf(k) : k.name}</a>)}
       </nav>
       <form class="filters" role="search" onSubmit={(e) => e.preventDefault()}>
         <Part name="search" label="Part of its name or a node's" />
@@ -27,8 +28,8 @@ export function ObjectsPage({ kind }: { kind: string }) {
       {may("set-object") && replayed.value === undefined && <Make kind={kind} />}
       <Loaded of={objects}>
         {(p) => p.total === 0
-          ? <Empty>No {kind} is like that. Somebody makes one here, or with <Command line={`steady ${kind} create NAME -f FILE`} /></Empty>
-          : <><Table label={`${titleOf(kind)}s`} columns={columns(roles)} rows={p.items ?? []} id={(o) => (o.local ? `${o.name} on ${o.legs![0]!.node}` : o.name)} /><Pager {...p} /></>}
+          ? <Empty>No {kind} is like that. Somebody makes one here, or with <Command line={`steady ${is.command} create NAME -f FILE`} /></Empty>
+          : <><Table label={pluralOf(is)} columns={columns(is.roles ?? [])} rows={p.items ?? []} id={(o) => (o.local ? `${o.name} on ${o.legs![0]!.node}` : o.name)} /><Pager {...p} /></>}
       </Loaded>
     </>
   );

@@ -10,10 +10,17 @@ import { Verb, type VerbOf, because, quoted } from "./verb";
 // places are the pages of objects, and the part of the reference that has their words.
 const places: Record<string, [string, Kind]> = {
   host: ["/hosts/", "hosts"], rollout: ["/rollouts/", "rollouts"], node: ["/nodes/", "nodes"], drift: ["/drift/", "drift"], session: ["/sessions/", "sessions"],
-  flow: ["/config/flow/", "legs"], tunnel: ["/config/tunnel/", "legs"], document: ["/config/document/", "legs"],
 };
 
-const pageOf = (i: InboxItem) => (places[i.kind] ? places[i.kind]![0] + i.name : "/settings");
+// elsewhere are kinds of items that have no page of their own; any other kind is one of objects of nodes.
+const elsewhere = ["server", "source", "expiry"];
+
+const placeOf = (kind: string): [string, Kind] | undefined => (Object.hasOwn(places, kind) ? places[kind] : undefined) ?? (elsewhere.includes(kind) ? undefined : [`/config/${kind}/`, "legs"]);
+
+const pageOf = (i: InboxItem) => {
+  const place = placeOf(i.kind);
+  return place ? place[0] + i.name : "/settings";
+};
 
 // deeds are the remedies that a button does; the others are lines for the shell.
 const deeds: Record<string, (args: string[]) => Pick<VerbOf, "operation" | "label" | "parts" | "noReason" | "danger">> = {
@@ -43,7 +50,7 @@ export const Steps = ({ of }: { of: Remedy[] | null | undefined }) => <>{(of ?? 
 
 // ofServer is the part of an inbox that no page of an object has: it is on the page of the server.
 export function ofServer(inbox: Inbox): Inbox {
-  const items = (inbox.items ?? []).filter((i) => !places[i.kind]);
+  const items = (inbox.items ?? []).filter((i) => !placeOf(i.kind));
   return { items, needed: items.filter((i) => !i.ack).length };
 }
 
@@ -52,7 +59,7 @@ const key = (i: InboxItem) => `${i.kind}/${i.name}`;
 function Row({ i }: { i: InboxItem }) {
   return (
     <li>
-      <Is of={i} kind={places[i.kind]?.[1] ?? "other"} />
+      <Is of={i} kind={placeOf(i.kind)?.[1] ?? "other"} />
       <a class="word" href={pageOf(i)}>{i.kind} {i.name}</a>
       <span>{i.reason}</span>
       <span class="dim">{i.since ? <>since <Time at={i.since} /></> : null}{i.since && i.who ? ", " : ""}{i.who && `for the ${i.who}`}</span>

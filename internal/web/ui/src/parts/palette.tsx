@@ -2,7 +2,7 @@ import { signal } from "@preact/signals";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { call } from "../request";
 import { go } from "../router";
-import { kinds, objectAt, titleOf } from "../words";
+import { objectAt, titleOf } from "../words";
 
 // A Choice is one line of the palette.
 export interface Choice {
@@ -58,12 +58,12 @@ async function find(text: string): Promise<Choice[]> {
   if (!text) return here;
   const asked = { search: text, limit: String(enough) };
   const some = <T,>(page: Promise<{ items: T[] | null }>) => page.then((p) => p.items ?? [], () => []);
-  const [hosts, rollouts, nodes, sessions, ...objects] = await Promise.all([
+  const [hosts, rollouts, nodes, sessions, objects] = await Promise.all([
     some(call("page-hosts", {}, undefined, asked)),
     call("list-rollouts").catch(() => null),
     some(call("page-nodes", {}, undefined, asked)),
     some(call("page-sessions", {}, undefined, asked)),
-    ...kinds.value.map((k) => some(call("page-objects", { kind: k.name }, undefined, asked))),
+    some(call("page-all-objects", {}, undefined, asked)),
   ]);
   return [
     ...here,
@@ -71,7 +71,7 @@ async function find(text: string): Promise<Choice[]> {
     ...hosts.map((h) => ({ text: `Host ${h.name}`, to: `/hosts/${h.name}` })),
     ...nodes.map((n) => ({ text: `Node ${n.name}`, to: `/nodes/${n.name}` })),
     ...sessions.map((s) => ({ text: `Session ${s.name}`, to: `/sessions/${s.name}` })),
-    ...objects.flatMap((list) => list.map((o) => ({ text: `${titleOf(o.kind)} ${o.name}${o.local ? ` of node ${o.legs![0]!.node}` : ""}`, to: objectAt(o) }))),
+    ...objects.map((o) => ({ text: `${titleOf(o.kind)} ${o.name}${o.local ? ` of node ${o.legs![0]!.node}` : ""}`, to: objectAt(o) })),
   ];
 }
 
