@@ -144,6 +144,7 @@ var asked = map[string]string{
 	"operate-node":         nodesReason,
 	"resume-node":          nodesReason,
 	"retire-node":          nodesReason,
+	"place-node":           nodesReason,
 	"adopt-objects":        nodesReason,
 	"set-object":           nodesReason,
 	"preview-object":       nodesReason,

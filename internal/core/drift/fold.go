@@ -104,6 +104,8 @@ func (s *State) foldNode(at clock.Instant, ev event.OfNodes) {
 		s.foldRetired(at, n, ev)
 	case event.NodeRefused:
 		n.RefusedFor = ev.Code
+	case event.NodePlaced:
+		n.Placed = ev.Machine
 	case event.SyncRequested:
 		n.Compare = true
 	case event.SyncCompleted:

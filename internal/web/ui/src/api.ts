@@ -658,6 +658,7 @@ export interface LegPreview {
   node: string;
   problems?: DeviceProblem[] | null;
   role: string;
+  unasked?: string;
   wait?: Wait;
 }
 
@@ -836,6 +837,7 @@ export interface NodeDetail {
   needs: string[] | null;
   objects: LegRow[] | null;
   paused?: Pause;
+  placed?: string;
   problem?: string;
   registeredAt: number;
   reported: number;
@@ -886,6 +888,7 @@ export interface ObjectDetail {
   legs: LegRow[] | null;
   mode?: string;
   name: string;
+  ports?: string[] | null;
   removed?: boolean;
   status: string;
   summary: Summary;
@@ -1043,6 +1046,11 @@ export interface Pause {
 export interface Place {
   at: number;
   seq: number;
+}
+
+export interface PlaceNode {
+  machine?: string;
+  reason?: string;
 }
 
 export interface PlacedPod {
@@ -1807,6 +1815,7 @@ export interface Answers {
   "page-objects": PageObjectRow;
   "page-resources": PageHostResource;
   "page-sessions": PageSession;
+  "place-node": void;
   "plan-resource": PlanAnswer;
   "preview-object": ObjectPreview;
   "preview-session": SessionPreview;
@@ -1934,6 +1943,7 @@ export const routes: Record<keyof Answers, Route> = {
   "page-objects": ["GET", "/v1/operator/config-list/{kind}", true],
   "page-resources": ["GET", "/v1/operator/resource-list"],
   "page-sessions": ["GET", "/v1/operator/session-list"],
+  "place-node": ["POST", "/v1/operator/nodes/{node}/machine"],
   "plan-resource": ["POST", "/v1/operator/hosts/{host}/plan", false, "Ask a host what setting a resource would do"],
   "preview-object": ["POST", "/v1/operator/config/{kind}/{name}/preview"],
   "preview-session": ["POST", "/v1/operator/sessions/{name}/preview"],
