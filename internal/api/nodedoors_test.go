@@ -239,7 +239,7 @@ func TestPreviewsOfViewersAskNoDevice(t *testing.T) {
 			<-asked
 		}
 	}
-	if c := w.eventsOf("gw-1", event.NodeAsked{}.EventType()); c != 2 {
+	if c := w.eventsOf("gw-1", event.NodeQueried{}.EventType()); c != 2 {
 		t.Errorf("%d events of it", c)
 	}
 }
@@ -260,6 +260,7 @@ func TestClaimsAboutPortsOfOthersOnlyWarn(t *testing.T) {
 	good.join()
 	good.compared()
 	w.set("good", "had", `{"port":5004,"x":1}`)
+	go good.serve(context.Background(), func(nodesdk.Message) bool { return false })
 	liar.join()
 	liar.compared()
 	liar.objects = []nodesdk.Object{{Kind: nodeconfig.Flow, ID: "all", ETag: "1", Config: []byte(`{"all":{` + strings.Join(ports, ",") + `}}`)}}

@@ -283,7 +283,7 @@ func (h *Handler) ask(ctx context.Context, in *objectIn[operator.SetObject], d *
 	l := &d.Legs[leg]
 	ctx, cancel := context.WithTimeout(ctx, deviceTimeout)
 	defer cancel()
-	if err := h.edit(ctx, drift.Ask{Node: l.Node, Kind: in.Kind, Name: in.Name}, ""); err != nil {
+	if err := h.edit(ctx, drift.Query{Node: l.Node, Kind: in.Kind, Name: in.Name}, ""); err != nil {
 		out.Unasked = "that it is asked cannot be logged: " + h.refusal(err).Detail
 		return
 	}

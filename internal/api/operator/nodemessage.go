@@ -41,7 +41,7 @@ var nodeMessages = []message{
 		}
 		return prose.Format("node %s is on machine %s[, by %s][: %s]", v.Node, v.Machine, v.Actor, v.Reason)
 	}),
-	row(func(v event.NodeAsked) string {
+	row(func(v event.NodeQueried) string {
 		return prose.Format("the device of node %s was asked whether it would accept %s %s[, by %s]", v.Node, v.Kind, v.Name, v.Actor)
 	}),
 	row(func(v event.ConfigSet) string {

@@ -323,14 +323,14 @@ func (in Place) decide(s *State, by By, _ clock.Instant) ([]event.OfNodes, error
 	return []event.OfNodes{event.NodePlaced{OnNode: event.OnNode{Node: in.Node}, Machine: in.Machine, Actor: by.Actor, Reason: by.Reason}}, nil
 }
 
-// Ask notes that a device is asked about an object. One that is not connected is not.
-type Ask struct{ Node, Kind, Name string }
+// Query notes that a device is asked about an object. One that is not connected is not.
+type Query struct{ Node, Kind, Name string }
 
-func (in Ask) decide(s *State, by By, _ clock.Instant) ([]event.OfNodes, error) {
+func (in Query) decide(s *State, by By, _ clock.Instant) ([]event.OfNodes, error) {
 	if n := s.Nodes[in.Node]; n == nil || !n.Online {
 		return nil, nil
 	}
-	return []event.OfNodes{event.NodeAsked{OnNode: event.OnNode{Node: in.Node}, Kind: in.Kind, Name: in.Name, Actor: by.Actor}}, nil
+	return []event.OfNodes{event.NodeQueried{OnNode: event.OnNode{Node: in.Node}, Kind: in.Kind, Name: in.Name, Actor: by.Actor}}, nil
 }
 
 // Ignore has fields be no drift; Rule is unique.

@@ -140,7 +140,7 @@ func (s *State) foldRetired(at clock.Instant, n *Node, ev event.NodeRetired) {
 	n.Online, n.Since, n.UnreadSince, n.Why, n.RetiredAt = false, at, 0, "it was retired", max(ev.NotBefore, 1)
 	n.Key, n.NextKey, n.Paused, n.Adoption, n.Flight, n.Compare, n.Reread = nil, nil, nil, nil, nil, false, false
 	n.ComparedAt = 0 // what it has when it comes back is a first contact
-	if n.Op >= event.MaxOperation {
+	if n.Op >= event.MaxCounter {
 		n.Op = 0 // of an older server's state
 	}
 	clear(n.Episodes)

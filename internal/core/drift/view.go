@@ -131,9 +131,7 @@ type ObjectDetail struct {
 	// Inconsistent are fields that its legs should share, and have in different ways on
 	// their nodes.
 	Inconsistent []Inconsistency `json:"inconsistent"`
-	// Ports are those that something else listens on, by what its node reports, or what one claims that says
-	// that it is on the same machine.
-	Ports []string `json:"ports,omitempty"`
+	Ports        []string        `json:"ports,omitempty"` // that something else listens on, as its node has it or claims
 }
 
 // Inconsistency is a field that legs of one object have in different ways.

@@ -60,19 +60,6 @@ type NodeConnected struct {
 	Collections []NodeCollection `json:"collections,omitempty"`
 }
 
-// Bounds of the numbers of operations.
-const (
-	// MaxOperation is one that every reader of the log keeps whole, a browser as well.
-	MaxOperation = 1 << 53
-	// maxAhead is how many operations a node may have applied that the log lacks: those of a backup are fewer.
-	maxAhead = 1 << 20
-)
-
-// Plausible reports whether a node may have applied operation claimed where the log ends with another.
-func Plausible(logged, claimed uint64) bool {
-	return claimed <= logged || claimed-logged <= maxAhead && claimed < MaxOperation
-}
-
 // NodeCollection is a kind of objects that a device has, and what is no difference there.
 type NodeCollection struct {
 	Kind string `json:"kind"`
@@ -123,24 +110,6 @@ type NodeRefused struct {
 	Detail string `json:"detail"`
 }
 
-// NodePlaced says on which machine a node is, as an operator knows it: nodes of one share its ports. Empty is
-// that nothing is said.
-type NodePlaced struct {
-	OnNode
-	Machine string `json:"machine,omitempty"`
-	Actor   string `json:"actor"`
-	Reason  string `json:"reason,omitempty"`
-}
-
-// NodeAsked says that an operator had a device be asked whether it would accept an object, which may have it run
-// something.
-type NodeAsked struct {
-	OnNode
-	Kind  string `json:"kind"`
-	Name  string `json:"name"`
-	Actor string `json:"actor"`
-}
-
 // EventType names of nodes.
 func (NodeRegistered) EventType() string   { return "node.registered" }
 func (NodeKeyOffered) EventType() string   { return "node.key_offered" }
@@ -151,8 +120,6 @@ func (NodePaused) EventType() string       { return "node.paused" }
 func (NodeResumed) EventType() string      { return "node.resumed" }
 func (NodeRetired) EventType() string      { return "node.retired" }
 func (NodeRefused) EventType() string      { return "node.refused" }
-func (NodePlaced) EventType() string       { return "node.placed" }
-func (NodeAsked) EventType() string        { return "node.asked" }
 
 // Object names an object of the configuration of nodes.
 type Object struct {
@@ -487,7 +454,7 @@ func init() {
 	}
 	add(NodeRetired{}, about(node), mark(1))
 	add(NodePlaced{}, about(node), mark(1))
-	add(NodeAsked{}, about(node))
+	add(NodeQueried{}, about(node))
 	add(NodeResumed{}, about(node), mark(1))
 	add(NodePaused{}, about(node), notice(warn, "nothing is pushed to a node until an operator decides", "node_id code detail"), mark(2))
 	add(NodeRefused{}, about(node), notice(warn, "a connection in the name of a node was refused", "node_id code detail"))
