@@ -193,11 +193,13 @@ func TestETag(t *testing.T) {
 	}
 	base := of(`{"port":1,"hosts":["x","y"],"key":"hush-hush","seen":1}`)
 	for config, same := range map[string]bool{
-		` {"key":"hush-hush", "hosts":["y","x"],"seen":2,"port":1.0,"none":null}`: true,
-		`{"port":1,"hosts":["x","y"],"key":"hush-hush!","seen":1}`:                false,
-		`{"port":2,"hosts":["x","y"],"key":"hush-hush","seen":1}`:                 false,
-		`{"port":1,"hosts":["x"],"key":"hush-hush","seen":1}`:                     false,
-		`{"port":1,"hosts":["x","y"],"key":"hush-hush","seen":1,"more":{}}`:       false,
+		` {"key":"hush-hush", "hosts":["y","x"],"seen":2,"port":1}`:           true,
+		`{"port":1.0,"hosts":["x","y"],"key":"hush-hush","seen":1}`:           false,
+		`{"port":1,"hosts":["x","y"],"key":"hush-hush","seen":1,"none":null}`: false,
+		`{"port":1,"hosts":["x","y"],"key":"hush-hush!","seen":1}`:            false,
+		`{"port":2,"hosts":["x","y"],"key":"hush-hush","seen":1}`:             false,
+		`{"port":1,"hosts":["x"],"key":"hush-hush","seen":1}`:                 false,
+		`{"port":1,"hosts":["x","y"],"key":"hush-hush","seen":1,"more":{}}`:   false,
 	} {
 		if got := of(config); (got == base) != same {
 			t.Errorf("%s: the ETag is the same: %v", config, got == base)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/steadyfleet/steady/internal/core/diff"
@@ -36,11 +35,11 @@ func (d *Definition) Config(l *Leg) json.RawMessage {
 	return encode(overlay(shared, own))
 }
 
-// overlay is a with the members of b over it.
+// overlay is a with the members of b over it. One that is null there is null.
 func overlay(a, b any) any {
 	under, isObject := a.(map[string]any)
 	over, both := b.(map[string]any)
-	if !isObject || !both {
+	if !isObject || !both || single(under) || single(over) {
 		return b
 	}
 	out := maps.Clone(under)
@@ -54,8 +53,9 @@ func overlay(a, b any) any {
 }
 
 // Form returns a config in normal form, a field for each value at the end of a path. An
-// element of a list that Sets names is found by its identity and not by its place. A config
-// that cannot be read is one field.
+// element of a list that Sets names is found by its identity and not by its place. Null,
+// an empty text, an empty object and an empty list are values, each another one, and what is
+// absent has no field. A config that cannot be read is one field.
 func (r *Rules) Form(config json.RawMessage) diff.Form {
 	form := diff.Form{}
 	v, err := Decode(config)
@@ -71,7 +71,8 @@ func (r *Rules) Form(config json.RawMessage) diff.Form {
 func (r *Rules) walk(path []string, v any, leaf func(path []string, v any)) {
 	switch v := v.(type) {
 	case map[string]any:
-		if len(v) == 0 && len(path) > 0 || isSecretRef(v) {
+		_, isSet := r.setKey(path) // an object in its place is another value than any list
+		if len(path) > 0 && (len(v) == 0 || isSet || isPlain(v)) {
 			leaf(path, v)
 			return
 		}
@@ -101,6 +102,9 @@ func (r *Rules) identities(path []string, list []any) ([]string, bool) {
 	var ids []string
 	for _, e := range list {
 		id := text(e)
+		if !isPlain(e) && key == "" {
+			return nil, false
+		}
 		if key != "" {
 			m, isObject := e.(map[string]any)
 			if !isObject || m[key] == nil {
@@ -116,14 +120,25 @@ func (r *Rules) identities(path []string, list []any) ([]string, bool) {
 	return ids, true
 }
 
+// isPlain reports whether a value is one at the end of a path.
+func isPlain(v any) bool {
+	switch v := v.(type) {
+	case map[string]any:
+		return isSecretRef(v) || isTypedScalar(v)
+	case []any:
+		return false
+	}
+	return true
+}
+
 func isSecretRef(m map[string]any) bool {
 	name, is := m[SecretRef].(string)
 	return is && len(m) == 1 && name != ""
 }
 
-// distinct is the text of a value, quoted where it is a text that looks like another value.
+// distinct is the text of a value, quoted where it is empty or looks like another value.
 func distinct(v any) string {
-	if s, is := v.(string); is && !json.Valid([]byte(s)) {
+	if s, is := v.(string); is && s != "" && !json.Valid([]byte(s)) {
 		return s
 	}
 	return string(encode(v))
@@ -135,58 +150,6 @@ func text(v any) string {
 		return s
 	}
 	return string(encode(v))
-}
-
-// shortest writes numbers in one way each.
-func shortest(v any) any {
-	switch v := v.(type) {
-	case json.Number:
-		return shortestNumber(v)
-	case map[string]any:
-		out := make(map[string]any, len(v))
-		for k, e := range v { // order-free: each by itself
-			out[k] = shortest(e)
-		}
-		return out
-	case []any:
-		out := make([]any, len(v))
-		for i, e := range v {
-			out[i] = shortest(e)
-		}
-		return out
-	}
-	return v
-}
-
-// shortestNumber changes no digit that counts: a device may have numbers that no float has.
-func shortestNumber(n json.Number) json.Number {
-	sign, mantissa, power := "", strings.ToLower(string(n)), 0
-	if strings.HasPrefix(mantissa, "-") {
-		sign, mantissa = "-", mantissa[1:]
-	}
-	mantissa, exponent, is := strings.Cut(mantissa, "e")
-	if is {
-		var err error
-		if power, err = strconv.Atoi(exponent); err != nil {
-			return n
-		}
-	}
-	whole, part, _ := strings.Cut(mantissa, ".")
-	digits := strings.TrimLeft(whole+part, "0")
-	power -= len(part)
-	short := strings.TrimRight(digits, "0")
-	power += len(digits) - len(short)
-	switch point := len(short) + power; {
-	case short == "":
-		return "0"
-	case power >= 0 && point <= 21:
-		return json.Number(sign + short + strings.Repeat("0", power))
-	case power < 0 && point > 0:
-		return json.Number(sign + short[:point] + "." + short[point:])
-	case power < 0 && point > -6:
-		return json.Number(sign + "0." + strings.Repeat("0", -point) + short)
-	}
-	return json.Number(sign + short + "e" + strconv.Itoa(power))
 }
 
 var escape, unescape = strings.NewReplacer("~", "~0", "/", "~1"), strings.NewReplacer("~1", "/", "~0", "~")
@@ -217,15 +180,32 @@ func (r *Rules) Mix(ours, theirs json.RawMessage, fields []string) (json.RawMess
 	if err != nil {
 		return nil, err
 	}
+	was, err := Decode(ours)
+	if err != nil {
+		return nil, err
+	}
 	for _, f := range fields {
 		path := split(f)
 		v, there := r.get(nil, b, path)
 		var put bool
-		if a, put = r.put(nil, a, path, v, there); !put {
+		if a, put = r.put(nil, a, path, v, there); !put || there && r.within(was, path, fields) {
 			return nil, fmt.Errorf("field %s cannot be set by itself", f)
 		}
 	}
 	return encode(a), nil
+}
+
+// within reports whether a path leads into an object that is one value, which is not replaced
+// as a whole.
+func (r *Rules) within(config any, path, fields []string) bool {
+	for i := 1; i < len(path); i++ {
+		v, _ := r.get(nil, config, path[:i])
+		m, _ := v.(map[string]any)
+		if _, there := m[path[i]]; single(m) && !there {
+			return !slices.Contains(fields, join(path[:i]))
+		}
+	}
+	return false
 }
 
 // get returns what stands at the end of a path.
@@ -250,7 +230,7 @@ func (r *Rules) get(at []string, v any, path []string) (any, bool) {
 }
 
 // put returns v with what stands at the end of a path set, or removed; false if there is no
-// way there.
+// way there. Below what is null there is nothing yet, so an object is made in its place.
 func (r *Rules) put(at []string, v any, path []string, to any, set bool) (any, bool) {
 	if len(path) == 0 {
 		return to, true
@@ -265,7 +245,7 @@ func (r *Rules) put(at []string, v any, path []string, to any, set bool) (any, b
 		case len(path) == 1 && !set:
 			delete(v, path[0])
 			return v, true
-		case !there:
+		case e == nil && len(path) > 1 && set:
 			e = r.empty(here)
 		}
 		had := size(e)

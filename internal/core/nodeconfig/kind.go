@@ -6,7 +6,6 @@ package nodeconfig
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -196,8 +195,7 @@ func CheckID(id string) error {
 	return nil
 }
 
-// canonicalObject checks a JSON object and returns it with sorted keys and without what is
-// null.
+// canonicalObject checks a JSON object and returns it in the form of Canonical.
 func canonicalObject(what string, raw json.RawMessage) (json.RawMessage, error) {
 	if len(bytes.TrimSpace(raw)) == 0 {
 		return nil, nil
@@ -213,80 +211,4 @@ func canonicalObject(what string, raw json.RawMessage) (json.RawMessage, error) 
 		return nil, fmt.Errorf("%s: the config is no JSON object", what)
 	}
 	return encode(v), nil
-}
-
-// Decode reads JSON into maps, lists, texts, json.Numbers and booleans, of bounded depth and
-// without members that are null or stand twice.
-func Decode(raw []byte) (any, error) {
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.UseNumber()
-	v, err := value(d, MaxDepth)
-	if err != nil {
-		return nil, fmt.Errorf("the config is no JSON of at most %d levels: %w", MaxDepth, err)
-	}
-	if len(bytes.TrimSpace(raw[d.InputOffset():])) > 0 {
-		return nil, errors.New("the config has something after its end")
-	}
-	return v, nil
-}
-
-func value(d *json.Decoder, depth int) (any, error) {
-	t, err := d.Token()
-	if err != nil {
-		return nil, err
-	}
-	switch t {
-	default:
-		return t, nil
-	case json.Delim('['):
-		list := []any{}
-		for d.More() {
-			v, err := nested(d, depth)
-			if err != nil {
-				return nil, err
-			}
-			list = append(list, v)
-		}
-		_, err = d.Token()
-		return list, err
-	case json.Delim('{'):
-		m, seen := map[string]any{}, map[string]bool{}
-		for d.More() {
-			key, err := d.Token()
-			if err != nil {
-				return nil, err
-			}
-			name, _ := key.(string)
-			if seen[name] {
-				return nil, fmt.Errorf("the member %.40q stands twice", name)
-			}
-			seen[name] = true
-			v, err := nested(d, depth)
-			if err != nil {
-				return nil, err
-			}
-			if v != nil {
-				m[name] = v
-			}
-		}
-		_, err = d.Token()
-		return m, err
-	}
-}
-
-func nested(d *json.Decoder, depth int) (any, error) {
-	if depth == 0 {
-		return nil, errors.New("it is too deep")
-	}
-	return value(d, depth-1)
-}
-
-// encode writes what Decode reads: keys sorted, numbers in their shortest form, and as it
-// stands in the log, so that one that was read from there has the same bytes.
-func encode(v any) json.RawMessage {
-	out, err := json.Marshal(shortest(v))
-	if err != nil {
-		panic("nodeconfig: a decoded value encodes: " + err.Error())
-	}
-	return out
 }

@@ -11,8 +11,9 @@ import (
 	"github.com/steadyfleet/steady/internal/core/secret"
 )
 
-// Canonical returns a JSON object in the one form that its meaning has here: sorted keys,
-// numbers in their shortest spelling, no member that is null.
+// Canonical returns a JSON object in the one form that its meaning has here: sorted keys and
+// numbers in one spelling each. It drops nothing: a member that is null stays, an integer keeps
+// every digit, and a float stays one.
 func Canonical(config json.RawMessage) (json.RawMessage, error) {
 	out, err := canonicalObject("object", config)
 	if err == nil && out == nil {
@@ -27,7 +28,27 @@ func (r *Rules) IsSecret(path []string, v any) bool {
 	if v == nil || isText && s == "" {
 		return false
 	}
-	return anyMatches(r.Secrets, path) || isText && len(path) > 0 && secret.Likely(path[len(path)-1], s)
+	return r.secretAt(path) || isText && !refersAt(path) && secret.Likely(nameOf(path), s)
+}
+
+// secretAt reports whether a rule withholds what stands at a path.
+func (r *Rules) secretAt(path []string) bool {
+	return !refersAt(path) && anyMatches(r.Secrets, path)
+}
+
+// refersAt reports whether what stands at a path is a name of what stands elsewhere.
+func refersAt(path []string) bool {
+	return len(path) > 0 && slices.Contains(references, path[len(path)-1])
+}
+
+// nameOf is the name of the field in which a value stands, whatever its type.
+func nameOf(path []string) string {
+	for _, step := range slices.Backward(path) {
+		if !strings.HasPrefix(step, TypePrefix) {
+			return step
+		}
+	}
+	return ""
 }
 
 // ReferenceOf returns the name of the secret that {"$secret": NAME} refers to.
