@@ -110,11 +110,8 @@ func writeFile(path string, raw []byte) error { return disk.Replace(path, raw, 0
 
 // openStore locks the state folder and reads it, or makes it.
 func openStore(dir string, write func(string, []byte) error) (*store, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("make the state folder: %w", err)
-	}
-	if err := os.Chmod(dir, 0o700); err != nil { //nolint:gosec // a folder needs x
-		return nil, fmt.Errorf("make the state folder private: %w", err)
+	if err := disk.Private(dir); err != nil {
+		return nil, fmt.Errorf("the state folder: %w", err)
 	}
 	lock, err := disk.TryLock(filepath.Join(dir, fileLock))
 	if errors.Is(err, disk.ErrLocked) {

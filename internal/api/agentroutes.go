@@ -102,6 +102,9 @@ func (h *AgentRoutes) heartbeat(w http.ResponseWriter, r *http.Request, p *contr
 	if len(m.Metrics) > wire.MaxMetrics {
 		return &statusError{http.StatusRequestEntityTooLarge, fmt.Sprintf("the metrics have %d bytes: expected at most %d", len(m.Metrics), wire.MaxMetrics)}
 	}
+	if err := m.Check(); err != nil {
+		return wire.Refuse(wire.ErrInvalid, "%v", err)
+	}
 	return answer(w, http.StatusOK, h.c.Heartbeat(p, m))
 }
 

@@ -423,6 +423,36 @@ func TestLoginsFlood(t *testing.T) {
 	w.login(byToken(ann.Secret))
 }
 
+// TestWrongCodesKeepNobodyOut: however many wrong codes come from an address, in turn or one again and again, they are
+// slowed down, and a right one passes.
+func TestWrongCodesKeepNobodyOut(t *testing.T) {
+	stopped := time.Now()
+	w := newWorld(t, func(o *api.Options) { o.Control.Now = func() time.Time { return stopped } })
+	ann := w.tokenOf(operator.Viewer, 0)
+	right, spent := w.code(ann.Secret), w.code(ann.Secret)
+	w.login(spent)
+	for what, body := range map[string]func(int) string{ // order-free: each by itself
+		"one code again and again": func(int) string { return spent },
+		"codes in turn":            func(i int) string { return fmt.Sprintf(`{"code":"WRONG%021d"}`, i) },
+		"tokens in turn":           func(i int) string { return byToken(fmt.Sprintf("wrong-%d", i)) },
+	} {
+		slowed := 0
+		for i := range 40 {
+			res, _ := w.answer("", "POST", loginsPath, body(i))
+			if res.StatusCode == 429 {
+				slowed++
+			} else if res.StatusCode != 401 {
+				t.Fatalf("%s: %d", what, res.StatusCode)
+			}
+		}
+		if slowed < 20 {
+			t.Errorf("%s: %d of 40 were slowed down", what, slowed)
+		}
+	}
+	w.login(right)
+	w.login(byToken(ann.Secret))
+}
+
 // What a login does stands in the log under its name.
 func TestLoginsAreNamedInTheLog(t *testing.T) {
 	w := newWorld(t)

@@ -17,9 +17,11 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/steadyfleet/steady/internal/api"
+	"github.com/steadyfleet/steady/internal/api/operator"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/drift"
 	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/nodeconfig"
 	"github.com/steadyfleet/steady/internal/core/server"
 	"github.com/steadyfleet/steady/internal/testkit"
 	"github.com/steadyfleet/steady/nodesdk"
@@ -206,4 +208,87 @@ func TestNodeThatOverstatesItsOperation(t *testing.T) {
 		return true
 	})
 	w.untilStatus("news", drift.Pushed)
+}
+
+// TestPreviewsOfViewersAskNoDevice: what has a device run something is an operator's, and an event of who asked; a viewer gets
+// the preview without it, and reads why.
+func TestPreviewsOfViewersAskNoDevice(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	n := w.wireNode("gw-1")
+	n.join()
+	n.compared()
+	asked := make(chan string, 10)
+	go n.serve(context.Background(), func(m nodesdk.Message) bool {
+		if m.Request.Validate != nil {
+			asked <- m.Request.Validate.ID
+		}
+		return false
+	})
+	set := operator.SetObject{Definition: nodeconfig.Definition{Legs: []nodeconfig.Leg{{Role: nodeconfig.Flow, Node: "gw-1", Config: []byte(`{"a":1}`)}}}}
+	for i, role := range []operator.Role{operator.Viewer, operator.Releaser, operator.Operator, operator.Admin} {
+		name, may := fmt.Sprint("f-", i), role == operator.Operator || role == operator.Admin
+		p := testkit.Value(w.client(w.tokenOf(role, 0).Secret).PreviewObject(w.ctx(), nodeconfig.Flow, name, set))(t)
+		if l := p.Legs[0]; l.Checked != may || (l.Unasked == "") != may || len(l.Fields) != 1 {
+			t.Errorf("a %s reads %+v", role, l)
+		}
+		if len(asked) != map[bool]int{true: 1}[may] {
+			t.Errorf("a %s has the device asked %d times", role, len(asked))
+		}
+		if may {
+			<-asked
+		}
+	}
+	if c := w.eventsOf("gw-1", event.NodeQueried{}.EventType()); c != 2 {
+		t.Errorf("%d events of it", c)
+	}
+}
+
+// TestClaimsAboutPortsOfOthersOnlyWarn: a node that says that it is on the machine of another one, and has all its ports, keeps
+// no operator from setting what the other one is to have; where an operator placed both there it does, but for what is there already.
+func TestClaimsAboutPortsOfOthersOnlyWarn(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	good, liar := w.wireNode("good"), w.wireNode("liar")
+	for _, n := range []*wireNode{good, liar} {
+		n.edit = func(h *nodesdk.Hello) { h.Machine, h.Collections[0].Ports = "box", []string{"port", "all/*"} }
+	}
+	ports := make([]string, 300)
+	for i := range ports {
+		ports[i] = fmt.Sprintf(`"p%d":%[1]d`, 5000+i)
+	}
+	good.join()
+	good.compared()
+	w.set("good", "had", `{"port":5004,"x":1}`)
+	go good.serve(context.Background(), func(nodesdk.Message) bool { return false })
+	liar.join()
+	liar.compared()
+	liar.objects = []nodesdk.Object{{Kind: nodeconfig.Flow, ID: "all", ETag: "1", Config: []byte(`{"all":{` + strings.Join(ports, ",") + `}}`)}}
+	go liar.serve(context.Background(), func(nodesdk.Message) bool { return false })
+	testkit.Must(t, w.op.ReconcileNode(w.ctx(), "liar"))
+	w.untilNode("liar", "it has its drift", func(n *drift.Node) bool { return len(n.Episodes) == 1 })
+	put := func(name, config string, version uint64) (operator.ObjectPreview, error) {
+		set := operator.SetObject{Definition: nodeconfig.Definition{Legs: []nodeconfig.Leg{{Role: nodeconfig.Flow, Node: "good", Config: []byte(config)}}}, Version: version, Reason: "test"}
+		p := testkit.Value(w.op.PreviewObject(w.ctx(), nodeconfig.Flow, name, set))(t)
+		o, err := w.op.SetObject(w.ctx(), nodeconfig.Flow, name, set)
+		if err == nil && name == "new" && (len(o.Ports) != 1 || !strings.Contains(o.Ports[0], "liar")) {
+			t.Errorf("%s warns of %q", name, o.Ports)
+		}
+		return p, err
+	}
+	if p, err := put("had", `{"port":5004,"x":2}`, 0); err != nil || len(p.Ports) != 0 {
+		t.Errorf("an edit that touches no port: %v, warned of %q", err, p.Ports)
+	}
+	if p, err := put("new", `{"port":5005}`, 0); err != nil || len(p.Ports) != 1 || !strings.Contains(p.Ports[0], "as node liar claims") {
+		t.Errorf("a new port: %v, warned of %q", err, p.Ports)
+	}
+	for _, name := range []string{"good", "liar"} {
+		testkit.Must(t, w.op.PlaceNode(w.ctx(), name, operator.PlaceNode{Machine: "rack-7", Reason: "test"}))
+	}
+	if _, err := put("newer", `{"port":5006}`, 0); err == nil || !strings.Contains(err.Error(), "node liar is on the same machine") {
+		t.Errorf("a port of a node that an operator placed there: %v", err)
+	}
+	if _, err := put("had", `{"port":5004,"x":3}`, 0); err != nil {
+		t.Errorf("an edit that touches no port: %v", err)
+	}
 }

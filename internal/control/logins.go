@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
+	"errors"
 	"sync"
 
 	"github.com/steadyfleet/steady/internal/core/access"
@@ -13,8 +14,9 @@ import (
 	"github.com/steadyfleet/steady/internal/wire"
 )
 
-// loginRate is how often somebody may log in: those who fail by where they are, those who
-// do not by their token, for each is a record of the log.
+// loginRate is how often a login may fail, by where it comes from and by what was given, and how often one may succeed with a
+// token, for each is a record of the log. Whoever fails keeps nobody out who gives what is right: a secret is too long to be
+// guessed at any rate.
 var loginRate = server.RateLimit{Tokens: 1, Per: 3 * clock.Second, Burst: 20}
 
 // maxRates bounds whose logins are counted.
@@ -27,8 +29,7 @@ type logins struct {
 	rates map[string]*server.RateBucket
 }
 
-// spend counts a login of somebody. Whose logins are too many to count are all counted anew: a
-// secret is too long to be guessed at any rate.
+// spend counts a login of somebody. Whose logins are too many to count are all counted anew.
 func (l *logins) spend(who string, now clock.Instant) error {
 	l.Lock()
 	defer l.Unlock()
@@ -46,15 +47,6 @@ func (l *logins) spend(who string, now clock.Instant) error {
 	return nil
 }
 
-// unspend takes back that a login was counted.
-func (l *logins) unspend(who string) {
-	l.Lock()
-	defer l.Unlock()
-	if b := l.rates[who]; b != nil {
-		b.Return(loginRate, 1)
-	}
-}
-
 // LoginCode makes a code that opens one login of a token, and says until when.
 func (c *Control) LoginCode(token string) (code string, expires clock.Instant) {
 	code = rand.Text()
@@ -70,14 +62,18 @@ func (c *Control) LoginCode(token string) (code string, expires clock.Instant) {
 // it with its secret, which is kept nowhere. From is where the caller is. Refusals of the secret
 // or code are of kind wire.ErrForbidden.
 func (c *Control) Login(ctx context.Context, from, secret, code string) (Operator, string, error) {
-	if err := c.logins.spend("from "+from, c.now()); err != nil {
-		return Operator{}, "", err
-	}
 	token, err := c.tokenOf(secret, code)
+	if errors.Is(err, wire.ErrForbidden) {
+		given := sha256.Sum256([]byte(secret + code))
+		for _, who := range []string{"code " + string(given[:]), "from " + from} { // one that is sent again and again does not use up what is left to others there
+			if tooOften := c.logins.spend(who, c.now()); tooOften != nil {
+				return Operator{}, "", tooOften
+			}
+		}
+	}
 	if err != nil {
 		return Operator{}, "", err
 	}
-	c.logins.unspend("from " + from)
 	if err := c.logins.spend("token "+token, c.now()); err != nil {
 		return Operator{}, "", err
 	}

@@ -147,16 +147,17 @@ func (c *Control) ReportNode(ctx context.Context, in drift.Input) error {
 	return c.report(ctx, server.NodeReport{Input: in}, weight)
 }
 
-// report has the reducer take in what a node reports. A node that has used its share is named once an hour.
+// report has the reducer take in what a node reports.
 func (c *Control) report(ctx context.Context, in server.NodeReport, weight int) error {
-	err := c.wait(ctx, c.normal, &input{Input: in, done: make(chan error, 1), weight: weight})
-	if no, ok := errors.AsType[*drift.Refusal](err); ok && no.Code == drift.CodeTooMuch {
-		c.metrics.nodesLimited.Inc()
-		if name := drift.About(in.Input); c.refused.first(fmt.Sprintf("node/%s/%d", name, c.now()/clock.Instant(clock.Hour))) {
-			c.cfg.Log.Warn("a node takes more than its share; the rest is accepted later, and no other node waits for it", "node", name, "reason", no.Message)
-		}
+	return c.wait(ctx, c.normal, &input{Input: in, done: make(chan error, 1), weight: weight})
+}
+
+// limited counts that a node was put off, and names it once an hour.
+func (c *Control) limited(e server.NodeLimited) {
+	c.metrics.nodesLimited.Inc()
+	if e.News {
+		c.cfg.Log.Warn("a node takes more than its share; the rest is accepted later, and no other node waits for it", "node", e.Node, "reason", e.Reason)
 	}
-	return err
 }
 
 // EditNodes has an operator's change of the configuration of nodes be durable.

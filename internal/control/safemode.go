@@ -43,6 +43,8 @@ func (c *Control) carryOut(effects []server.Effect) {
 				c.cfg.Log.Warn("a host knows a longer log than the server; nothing but ways back is granted until it has sent it", "host", e.Host, "holds", e.Logged, "knows", e.Claimed)
 			}
 			c.safeBlock.Store(c.core.Block(c.now()))
+		case server.NodeLimited:
+			c.limited(e)
 		case server.TermDoubted:
 			c.cfg.Log.Warn("a host says again and again that it has seen a higher term; the term is not raised for it now", "host", e.Host)
 		case server.HistoryLost:

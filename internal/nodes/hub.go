@@ -59,9 +59,9 @@ type Limits struct {
 	// second, after a few at once; one that is back by then is not.
 	Reconnect       int
 	ReconnectWithin time.Duration
-	// Handshake is how long a hello may take, and then the server: 10 s each. Crowded is for a hello while few
-	// places are free, 2 s.
-	Handshake, Crowded time.Duration
+	// Handshake is how long a hello may take, and then the server: 10 s each. Full is for a hello while
+	// less than half of the places are free, 2 s.
+	Handshake, Full time.Duration
 	// Push, Snapshot and Validate are how long a node may take to answer: 60, 30 and 30 s.
 	Push, Snapshot, Validate time.Duration
 	// Write is how long a message may take to be read, Frame one to arrive: 30 s and 20 s.
@@ -81,7 +81,7 @@ type Limits struct {
 func (l Limits) WithDefaults() Limits {
 	l.Connections, l.Handshakes = cmp.Or(l.Connections, 20_000), cmp.Or(l.Handshakes, 512)
 	l.Pace, l.Reconnect, l.ReconnectWithin = cmp.Or(l.Pace, 100), cmp.Or(l.Reconnect, 50), cmp.Or(l.ReconnectWithin, 45*time.Second)
-	l.Handshake, l.Crowded = cmp.Or(l.Handshake, 10*time.Second), cmp.Or(l.Crowded, 2*time.Second)
+	l.Handshake, l.Full = cmp.Or(l.Handshake, 10*time.Second), cmp.Or(l.Full, 2*time.Second)
 	l.Push, l.Snapshot, l.Validate = cmp.Or(l.Push, time.Minute), cmp.Or(l.Snapshot, 30*time.Second), cmp.Or(l.Validate, 30*time.Second)
 	l.Write, l.Frame, l.Ping = cmp.Or(l.Write, 30*time.Second), cmp.Or(l.Frame, 20*time.Second), cmp.Or(l.Ping, 20*time.Second)
 	l.Reread = cmp.Or(l.Reread, 10*time.Minute)
@@ -216,7 +216,7 @@ func (h *Hub) accept(w http.ResponseWriter, r *http.Request, from netip.Addr, ex
 	}
 	within := h.limits.Handshake
 	if crowded {
-		within = h.limits.Crowded
+		within = h.limits.Full
 	}
 	in, token, err := h.introduce(l, exporter, within)
 	if err == nil {

@@ -146,6 +146,7 @@ var asked = map[string]string{
 	"push-node":            nodesReason,
 	"push-object":          nodesReason,
 	"retire-node":          nodesReason,
+	"place-node":           nodesReason,
 	"adopt-objects":        nodesReason,
 	"set-object":           nodesReason,
 	"preview-object":       nodesReason,

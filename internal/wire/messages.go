@@ -8,9 +8,11 @@ package wire
 
 import (
 	"encoding/json"
+	"fmt"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
+	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/host"
 	"github.com/steadyfleet/steady/internal/core/spec"
@@ -176,6 +178,19 @@ type EventAck struct {
 	// Head, with 409, is the newest head that the server has of this host, signed by it:
 	// events that the host does not have prove that its state was set back.
 	Head *Head `json:"head,omitempty"`
+}
+
+// Check refuses counters that no agent has come to.
+func (m *Heartbeat) Check() error {
+	for _, n := range []uint64{m.Incarnation, m.LastSeq, m.Mark, m.Resolved} {
+		if n > event.MaxCounter {
+			return fmt.Errorf("the counter %d of a heartbeat: at most %d are counted", n, uint64(event.MaxCounter))
+		}
+	}
+	if m.Pending < 0 || m.Uptime < 0 {
+		return fmt.Errorf("a heartbeat with %d events pending, %d seconds after the start", m.Pending, m.Uptime)
+	}
+	return nil
 }
 
 // Heartbeat is liveness and news for people; it never advances a state.

@@ -14,7 +14,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"os"
 	"path/filepath"
 	"sync/atomic"
 
@@ -68,8 +67,8 @@ CREATE TABLE reported (ref TEXT PRIMARY KEY, state TEXT NOT NULL, facts TEXT NOT
 // Open takes the folder, which it creates if needed, and opens the database.
 func Open(ctx context.Context, dir string, o Options) (*Store, error) {
 	for _, d := range []string{dir, filepath.Join(dir, "blobs"), filepath.Join(dir, "kept"), filepath.Join(dir, "keys")} {
-		if err := os.MkdirAll(d, 0o700); err != nil {
-			return nil, fmt.Errorf("make the state folder: %w", err)
+		if err := disk.Private(d); err != nil {
+			return nil, fmt.Errorf("the state folder: %w", err)
 		}
 	}
 	if err := disk.Unversioned(dir, "*"); err != nil {

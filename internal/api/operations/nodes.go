@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"net/http"
 	"slices"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/steadyfleet/steady/internal/api/operator"
+	"github.com/steadyfleet/steady/internal/control"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/drift"
 	"github.com/steadyfleet/steady/internal/core/event"
@@ -125,6 +125,9 @@ func (h *Handler) nodes() {
 	})
 	do(h, post("retire-node", "/nodes/{node}/retire", "End the identity of a node"), admin, func(ctx context.Context, in *nodeIn[operator.Verb]) error {
 		return h.edit(ctx, drift.Retire{Node: in.Node}, in.Body.Reason)
+	})
+	do(h, post("place-node", "/nodes/{node}/machine", "Say on which machine a node is: nodes of one share its ports"), operating, func(ctx context.Context, in *nodeIn[operator.PlaceNode]) error {
+		return h.edit(ctx, drift.Place{Node: in.Node, Machine: in.Body.Machine}, in.Body.Reason)
 	})
 	add(h, big("adopt-objects", http.MethodPost, "/nodes/{node}/adopt", "Ingest objects of a node that wait for it"), operating, h.adopt)
 	add(h, get("list-kinds", "/object-kinds", "List the kinds of objects that nodes have"), viewing, viewNodes(h, func(s *drift.State, _ source, _ *AtRecord) ([]drift.KindRow, error) {
@@ -273,7 +276,8 @@ func (h *Handler) previewObject(ctx context.Context, in *objectIn[operator.SetOb
 			return
 		}
 		out.New = s.Objects[drift.Key(in.Kind, in.Name)] == nil
-		out.Ports = append([]string{}, s.PortConflicts(in.Kind, in.Name, out.Definition)...)
+		used, claimed := s.PortConflicts(in.Kind, in.Name, out.Definition, s.Objects[drift.Key(in.Kind, in.Name)])
+		out.Ports = append(append([]string{}, used...), claimed...)
 		out.Legs = []operator.LegPreview{}
 		for i := range out.Definition.Legs {
 			l := &out.Definition.Legs[i]
@@ -284,8 +288,13 @@ func (h *Handler) previewObject(ctx context.Context, in *objectIn[operator.SetOb
 	if err = cmp.Or(err, h.c.NodeRefusal(failed)); err != nil {
 		return out, err
 	}
+	who, _ := ctx.Value(actorKey{}).(control.Operator)
 	for i := range out.Legs {
-		h.ask(ctx, in.Kind, &out.Definition.Legs[i], out.Definition.Config(&out.Definition.Legs[i]), &out.Legs[i])
+		if !operating.Admits(operator.Role(who.Role)) {
+			out.Legs[i].Unasked = "the device is not asked for the role " + who.Role + ", since that may have it run something; the roles " + operating.Who() + " have it asked"
+			continue
+		}
+		h.ask(ctx, in, &out.Definition, i, &out.Legs[i])
 	}
 	return out, nil
 }
@@ -301,14 +310,20 @@ func (h *Handler) ValidateWith(d Devices) { h.devices = d }
 // deviceTimeout is how long a preview waits for one device.
 const deviceTimeout = 5 * time.Second
 
-// ask adds what the device says of a leg. One that is away, or cannot tell, says nothing.
-func (h *Handler) ask(ctx context.Context, kind string, l *nodeconfig.Leg, config json.RawMessage, out *operator.LegPreview) {
+// ask adds what the device says of a leg, which has it run something: that is an event of who asked. One that is away, or
+// cannot tell, says nothing.
+func (h *Handler) ask(ctx context.Context, in *objectIn[operator.SetObject], d *nodeconfig.Definition, leg int, out *operator.LegPreview) {
 	if h.devices == nil {
 		return
 	}
+	l := &d.Legs[leg]
 	ctx, cancel := context.WithTimeout(ctx, deviceTimeout)
 	defer cancel()
-	v, err := h.devices.Validate(ctx, l.Node, nodesdk.Validate{Kind: kind, ID: l.ID, Config: config})
+	if err := h.edit(ctx, drift.Query{Node: l.Node, Kind: in.Kind, Name: in.Name}, ""); err != nil {
+		out.Unasked = "that it is asked cannot be logged: " + h.refusal(err).Detail
+		return
+	}
+	v, err := h.devices.Validate(ctx, l.Node, nodesdk.Validate{Kind: in.Kind, ID: l.ID, Config: d.Config(l)})
 	if err != nil || !v.Supported {
 		return
 	}

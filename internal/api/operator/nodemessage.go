@@ -35,6 +35,15 @@ var nodeMessages = []message{
 	row(func(v event.NodeRefused) string {
 		return prose.Format("a connection in the name of node %s was refused[ (%s)][: %s]", v.Node, v.Code, v.Detail)
 	}),
+	row(func(v event.NodePlaced) string {
+		if v.Machine == "" {
+			return prose.Format("node %s is on no known machine[, by %s][: %s]", v.Node, v.Actor, v.Reason)
+		}
+		return prose.Format("node %s is on machine %s[, by %s][: %s]", v.Node, v.Machine, v.Actor, v.Reason)
+	}),
+	row(func(v event.NodeQueried) string {
+		return prose.Format("the device of node %s was asked whether it would accept %s %s[, by %s]", v.Node, v.Kind, v.Name, v.Actor)
+	}),
 	row(func(v event.ConfigSet) string {
 		return prose.Format("%s %s set to version %d[ (%s)][ by %s][: %s]", v.Kind, v.Name, v.Version, v.Origin, v.Actor, v.Reason)
 	}),

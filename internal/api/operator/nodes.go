@@ -53,6 +53,8 @@ type LegPreview struct {
 	// Checked says that the device was asked whether it would accept it; Problems are why not.
 	Checked  bool            `json:"checked,omitempty"`
 	Problems []DeviceProblem `json:"problems,omitempty"`
+	// Unasked is why the device was not asked, where that is not its own doing.
+	Unasked string `json:"unasked,omitempty"`
 }
 
 // DeviceProblem is what a device finds wrong with an object.
@@ -65,6 +67,12 @@ type DeviceProblem struct {
 type Resume struct {
 	Push   bool   `json:"push,omitempty" doc:"Push again what the node lost; else what differs is reported as drift"`
 	Reason string `json:"reason,omitempty" maxLength:"1000" doc:"Why, for the log"`
+}
+
+// PlaceNode says on which machine a node is.
+type PlaceNode struct {
+	Machine string `json:"machine,omitempty" maxLength:"63" doc:"Its name; empty is that nothing is known"`
+	Reason  string `json:"reason,omitempty" maxLength:"1000" doc:"Why, for the log"`
 }
 
 // Adopt names the objects of a node that are ingested; none is all that wait for it.
@@ -146,6 +154,11 @@ func (c *Client) DismissAdoption(ctx context.Context, name, reason string) error
 // RetireNode ends the identity of a node.
 func (c *Client) RetireNode(ctx context.Context, name, reason string) error {
 	return c.operateNode(ctx, "retire", name, reason)
+}
+
+// PlaceNode says on which machine a node is.
+func (c *Client) PlaceNode(ctx context.Context, name string, p PlaceNode) error {
+	return c.post(ctx, "/nodes/"+url.PathEscape(name)+"/machine", p, nil)
 }
 
 func (c *Client) operateNode(ctx context.Context, verb, name, reason string) error {

@@ -25,7 +25,7 @@ func Node(e *command.Env, more ...*cobra.Command) *cobra.Command {
 	a := verbs{e}
 	return command.Group(command.GroupWatch, "node", "Nodes: devices that own their configuration",
 		"  steady node token gw-1\n  steady node list\n  steady node show gw-1",
-		append([]*cobra.Command{a.nodeList(), a.nodeShow(), a.nodeReconcile(), a.nodePush(), a.nodeResume(), a.nodeAdopt(), a.nodeDismiss(), a.nodeRetire()}, append(runVerbs(e), more...)...)...)
+		append([]*cobra.Command{a.nodeList(), a.nodeShow(), a.nodeReconcile(), a.nodePush(), a.nodeResume(), a.nodeAdopt(), a.nodeDismiss(), a.nodeRetire(), a.nodeMachine()}, append(runVerbs(e), more...)...)...)
 }
 
 // Objects returns a command for each kind that every fleet has, and one for the kinds of drivers.
@@ -266,6 +266,33 @@ func (a verbs) nodeRetire() *cobra.Command {
 defined for it stays, waiting, until it is removed or a new token brings the node back.`,
 		Example: "  steady node retire gw-1 --reason sold"},
 		(*operator.Client).RetireNode, "Node %s is retired\n")
+}
+
+func (a verbs) nodeMachine() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "machine NODE [MACHINE]", Short: "Say on which machine a node is",
+		Long: `Nodes of one machine share its ports: a port that another one of it listens on is refused.
+Without this a node that says itself that it is there only has the server warn. Without
+MACHINE nothing is known any more.`,
+		Example: "  steady node machine gw-1 rack-7\n  steady node machine gw-1",
+		Args:    cobra.RangeArgs(1, 2),
+	}
+	reason := command.RequiresReason(cmd)
+	return a.nodeNames(a.Talk(cmd, func(ctx context.Context, c *operator.Client, args []string) error {
+		in := operator.PlaceNode{Reason: *reason}
+		if len(args) > 1 {
+			in.Machine = args[1]
+		}
+		if err := c.PlaceNode(ctx, args[0], in); err != nil {
+			return err
+		}
+		if in.Machine == "" {
+			a.Printf("The machine of node %s is not known any more\n", args[0])
+		} else {
+			a.Printf("Node %s is on machine %s\n", args[0], in.Machine)
+		}
+		return nil
+	}))
 }
 
 func (a verbs) nodeVerb(cmd *cobra.Command, do func(c *operator.Client, ctx context.Context, node, reason string) error, done string) *cobra.Command {

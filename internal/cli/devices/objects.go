@@ -347,6 +347,9 @@ func (a *objects) put(ctx context.Context, c *operator.Client, name string, s op
 		return err
 	}
 	return a.Print(o, func() error {
+		for _, port := range o.Ports {
+			a.Printf("Warning: %s\n", term.Printable(port))
+		}
 		what := fmt.Sprintf("is defined, version %d. Its nodes are pushed to", o.Version)
 		switch {
 		case o.Unchanged && o.Requested > 0:
@@ -375,6 +378,9 @@ func (a *objects) preview(name string, p operator.ObjectPreview) error {
 		}
 		for _, p := range l.Problems {
 			a.Printf("  REFUSED by the device: %s\n", term.Printable(strings.TrimPrefix(p.Field+": "+p.Message, ": ")))
+		}
+		if l.Unasked != "" {
+			a.Printf("  %s\n", term.Printable(l.Unasked))
 		}
 		if l.Checked && len(l.Problems) == 0 {
 			a.Printf("  the device would accept it\n")

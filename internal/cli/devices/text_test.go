@@ -40,7 +40,7 @@ func TestEditedTextKeepsEveryValue(t *testing.T) {
 		m := rapid.MapOfN(rapid.SampledFrom([]string{"a", "b", "yes", "!c", "5"}), drawn(2), 0, 4).Draw(t, "config")
 		raw := testkit.Value(nodeconfig.Canonical(testkit.Value(json.Marshal(m))(t)))(t)
 		d := nodeconfig.Definition{Legs: []nodeconfig.Leg{{Role: nodeconfig.Flow, Node: "n", Config: raw}}}
-		text := testkit.Value(writeDefinition(d))(t)
+		text := testkit.Value(writeDefinition(nodeconfig.Flow, d))(t)
 		again := testkit.Value(readDefinition(nodeconfig.Flow, "f", []byte(text)))(t)
 		if len(again.Legs[0].Config) == 0 {
 			again.Legs[0].Config = json.RawMessage("{}")
@@ -101,7 +101,7 @@ func TestSetAndUnset(t *testing.T) {
 		{`{"a":1}`, nil, []string{"b"}, "there is no field b"},
 		{`{"a":1}`, nil, []string{"b.c"}, "there is no field b"},
 	} {
-		d, err := objects{kind: nodeconfig.Flow}.fields(&input{set: tc.set, unset: tc.unset}, nodeconfig.Definition{Legs: []nodeconfig.Leg{{Role: nodeconfig.Flow, Node: "n", Config: json.RawMessage(tc.was)}}})
+		d, err := (&objects{kind: nodeconfig.Flow}).fields(&input{set: tc.set, unset: tc.unset}, nodeconfig.Definition{Legs: []nodeconfig.Leg{{Role: nodeconfig.Flow, Node: "n", Config: json.RawMessage(tc.was)}}})
 		if err != nil {
 			if !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("%s with %v, without %v: %v, want %q", tc.was, tc.set, tc.unset, err, tc.want)

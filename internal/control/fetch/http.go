@@ -19,6 +19,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/steadyfleet/steady/internal/core/access"
 	"github.com/steadyfleet/steady/internal/release"
 )
 
@@ -250,12 +251,8 @@ func (g guarded) allow(ip netip.Addr) error {
 	if named, err := netip.ParseAddr(string(g)); err == nil && named.Unmap().WithZone("") == ip {
 		return nil
 	}
-	local := ip.IsLoopback() && g != "localhost"
-	if local || ip.IsLinkLocalUnicast() || ip.IsUnspecified() || ip.IsMulticast() || ip == metadataV6 {
+	if access.Inward(ip, nil) && !(ip.IsLoopback() && g == "localhost") {
 		return failf(Refused, "%s is at %s, an address of this machine or of its closest network; name the address itself if it is meant", g, ip)
 	}
 	return nil
 }
-
-// metadataV6 is where Amazon's machines find their credentials.
-var metadataV6 = netip.MustParseAddr("fd00:ec2::254")

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/steadyfleet/steady/internal/core/access"
 	"github.com/steadyfleet/steady/internal/core/server"
 	"github.com/steadyfleet/steady/internal/core/session"
 	"github.com/steadyfleet/steady/reconcile"
@@ -107,6 +108,17 @@ func (p phases) call(ctx context.Context, c session.MakeCall) error {
 // errForbidden is met by a call to an address of the server's own machine or link.
 var errForbidden = errors.New(session.NotCalled)
 
+// ownAddresses are those of the interfaces of this machine as it is now.
+func ownAddresses() (own []netip.Addr, err error) {
+	all, err := net.InterfaceAddrs()
+	for _, a := range all {
+		if p, err := netip.ParsePrefix(a.String()); err == nil {
+			own = append(own, p.Addr().Unmap().WithZone(""))
+		}
+	}
+	return own, err
+}
+
 // newClient makes calls, through no proxy and to no address of this machine or its link: what a name
 // means is judged when it is dialled, so that it cannot change in between.
 func newClient() *http.Client {
@@ -115,7 +127,11 @@ func newClient() *http.Client {
 		if err != nil {
 			return err
 		}
-		if session.Forbidden(at.Addr()) {
+		own, err := ownAddresses()
+		if err != nil {
+			return err
+		}
+		if access.Inward(at.Addr(), own) {
 			return fmt.Errorf("%s: %w", at.Addr().Unmap(), errForbidden)
 		}
 		return nil

@@ -63,7 +63,7 @@ func (l *Log) nodeMoves(n *auditedNode, name string, ev event.OfNodes) {
 		n.Paused, n.Compared = false, false
 	case event.NodeRetired:
 		op := n.Op
-		if op >= event.MaxOperation {
+		if op >= event.MaxCounter {
 			op = 0 // of an older server
 		}
 		*n = auditedNode{Session: n.Session, Op: op, Episodes: map[string]string{}}

@@ -70,8 +70,8 @@ func (in *Snapshot) unusable(n *Node) (code, detail string) {
 	if !in.Complete {
 		return "incomplete", cmp.Or(in.Error, "the node could not read all of its configuration")
 	}
-	if in.Op > n.Op || in.Generation > event.MaxOperation {
-		return "malformed", fmt.Sprintf("it claims operation %d, and %d is the newest that it was sent, or generation %d: at most %d are counted", in.Op, n.Op, in.Generation, uint64(event.MaxOperation))
+	if in.Op > n.Op || in.Generation > event.MaxCounter {
+		return "malformed", fmt.Sprintf("it claims operation %d, and %d is the newest that it was sent, or generation %d: at most %d are counted", in.Op, n.Op, in.Generation, uint64(event.MaxCounter))
 	}
 	seen := map[place]bool{}
 	for i := range in.Objects {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/nodeconfig"
 )
 
@@ -42,7 +43,7 @@ type Set struct {
 	Version uint64
 	// Create refuses an object that is there already.
 	Create bool
-	// AllowPorts lets an object use a port that another one has.
+	// AllowPorts lets an object use a port that another one of the same node has.
 	AllowPorts bool
 }
 
@@ -126,7 +127,7 @@ func (s *State) Check(in Set) (nodeconfig.Definition, error) {
 		return d, err
 	}
 	if !in.AllowPorts {
-		if used := s.PortConflicts(in.Kind, in.Name, d); len(used) > 0 {
+		if used, _ := s.PortConflicts(in.Kind, in.Name, d, old); len(used) > 0 {
 			return d, refuse(CodePort, "%s; choose another port, or set it all the same with --allow-port-conflict", strings.Join(used, "; "))
 		}
 	}
@@ -151,31 +152,54 @@ func (n *Node) kinds() (out []string) {
 	return out
 }
 
-// PortConflicts lists the ports of a definition that something else on the same node, or on
-// a node of the same machine, listens on.
-func (s *State) PortConflicts(kind, name string, d nodeconfig.Definition) (out []string) {
+// PortConflicts lists the ports of a definition that something else listens on: used are those on the same node, or on one that
+// an operator placed on the same machine; claimed are those of a node that says itself that it is there, which nothing
+// proves. What old, unless it is nil, has at the same place is not judged again.
+func (s *State) PortConflicts(kind, name string, d nodeconfig.Definition, old *Object) (used, claimed []string) {
 	for i := range d.Legs {
 		l := &d.Legs[i]
-		for _, p := range s.RulesOf(l.Node, kind, name).Listens(d.Config(l)) {
+		rules := s.RulesOf(l.Node, kind, name)
+		var had []nodeconfig.Port
+		if was := old.place(l); was != nil && !old.Removed && !old.binned() {
+			had = rules.Listens(old.Definition.Config(was))
+		}
+		for _, p := range rules.Listens(d.Config(l)) {
+			if slices.Contains(had, p) {
+				continue
+			}
 			for _, node := range s.neighbours(l.Node) {
 				for _, user := range s.listeners(node, p, place{kind, l.ID}, node == l.Node) {
-					out = append(out, fmt.Sprintf("port %s of node %s is used by %s", p, l.Node, user))
+					text := fmt.Sprintf("port %s of node %s is used by %s", p, l.Node, user)
+					switch {
+					case node == l.Node:
+						used = append(used, text)
+					case s.together(node, l.Node):
+						used = append(used, text+fmt.Sprintf(", and node %s is on the same machine", node))
+					default:
+						claimed = append(claimed, text+fmt.Sprintf(", as node %s claims, which says that it is on the same machine", node))
+					}
 				}
 			}
 		}
 	}
-	return slices.Compact(out)
+	return slices.Compact(used), slices.Compact(claimed)
 }
 
-// neighbours are the nodes that share the ports of one, itself included.
+// together reports whether an operator placed two nodes on one machine.
+func (s *State) together(a, b string) bool {
+	x, y := s.Nodes[a], s.Nodes[b]
+	return x != nil && y != nil && x.Placed != "" && x.Placed == y.Placed
+}
+
+// neighbours are the nodes that share the ports of one, as somebody says; itself included.
 func (s *State) neighbours(node string) []string {
+	out := []string{node}
 	n := s.Nodes[node]
-	if n == nil || n.Machine == "" {
-		return []string{node}
+	if n == nil {
+		return out
 	}
-	var out []string
 	for name, other := range s.Nodes { // order-free: sorted below
-		if other.Machine == n.Machine && other.RetiredAt == 0 {
+		if name != node && other.RetiredAt == 0 && (n.Machine != "" && other.Machine == n.Machine || s.together(name, node)) {
 			out = append(out, name)
 		}
 	}
@@ -201,7 +225,7 @@ func (s *State) listeners(node string, p nodeconfig.Port, but place, same bool) 
 	}
 	for _, key := range slices.Sorted(maps.Keys(n.Episodes)) {
 		if e := n.Episodes[key]; e.Drift == Extraneous && (!same || place{e.Kind, e.ID} != but) && overlaps(e.Kind, e.ID, e.Actual) {
-			out = append(out, fmt.Sprintf("the %s %q of the node", e.Kind, e.ID))
+			out = append(out, fmt.Sprintf("the %s %q of node %s", e.Kind, e.ID, node))
 		}
 	}
 	return out
@@ -251,8 +275,8 @@ func (in Unbin) decide(s *State, by By, _ clock.Instant) ([]event.OfNodes, error
 	if err := s.free(in.Kind, in.Name, &back); err != nil {
 		return nil, err
 	}
-	if used := s.PortConflicts(in.Kind, in.Name, back); len(used) > 0 {
-		return nil, refuse(CodePort, "%s; change one of the two: steady %s edit %s takes this one out of the bin as well", strings.Join(used, "; "), in.Kind, in.Name)
+	if used, _ := s.PortConflicts(in.Kind, in.Name, back, nil); len(used) > 0 {
+		return nil, refuse(CodePort, "%s; change one of the two: steady %s edit %s takes this one out of the bin as well", strings.Join(used, "; "), nodeconfig.Command(in.Kind), in.Name)
 	}
 	return []event.OfNodes{event.ConfigRestored{Object: event.Object{Kind: in.Kind, Name: in.Name}, Actor: by.Actor, Reason: by.Reason}}, nil
 }
@@ -308,6 +332,32 @@ func (in Retire) decide(s *State, by By, now clock.Instant) ([]event.OfNodes, er
 		return nil, nil
 	}
 	return []event.OfNodes{event.NodeRetired{OnNode: event.OnNode{Node: in.Node}, NotBefore: now, Actor: by.Actor, Reason: by.Reason}}, nil
+}
+
+// Place says on which machine a node is; empty is that nothing is known.
+type Place struct{ Node, Machine string }
+
+func (in Place) decide(s *State, by By, _ clock.Instant) ([]event.OfNodes, error) {
+	n, err := s.known(in.Node)
+	switch {
+	case err != nil:
+		return nil, err
+	case in.Machine != "" && fleet.CheckName(in.Machine) != nil:
+		return nil, refuse(CodeInvalid, "%q is no name of a machine: %v", in.Machine, fleet.CheckName(in.Machine))
+	case n.Placed == in.Machine:
+		return nil, nil
+	}
+	return []event.OfNodes{event.NodePlaced{OnNode: event.OnNode{Node: in.Node}, Machine: in.Machine, Actor: by.Actor, Reason: by.Reason}}, nil
+}
+
+// Query notes that a device is asked about an object. One that is not connected is not.
+type Query struct{ Node, Kind, Name string }
+
+func (in Query) decide(s *State, by By, _ clock.Instant) ([]event.OfNodes, error) {
+	if n := s.Nodes[in.Node]; n == nil || !n.Online {
+		return nil, nil
+	}
+	return []event.OfNodes{event.NodeQueried{OnNode: event.OnNode{Node: in.Node}, Kind: in.Kind, Name: in.Name, Actor: by.Actor}}, nil
 }
 
 // Ignore has fields be no drift; Rule is unique.

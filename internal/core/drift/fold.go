@@ -113,6 +113,8 @@ func (s *State) foldNode(at clock.Instant, ev event.OfNodes) {
 		s.foldRetired(at, n, ev)
 	case event.NodeRefused:
 		n.RefusedFor = ev.Code
+	case event.NodePlaced:
+		n.Placed = ev.Machine
 	case event.SyncRequested:
 		n.Compare = true
 	case event.SyncCompleted:
@@ -148,7 +150,7 @@ func (s *State) foldRetired(at clock.Instant, n *Node, ev event.NodeRetired) {
 	n.Online, n.Since, n.UnreadSince, n.Why, n.RetiredAt = false, at, 0, "it was retired", max(ev.NotBefore, 1)
 	n.Key, n.NextKey, n.Paused, n.Adoption, n.Flight, n.Compare, n.Reread = nil, nil, nil, nil, nil, false, false
 	n.ComparedAt = 0 // what it has when it comes back is a first contact
-	if n.Op >= event.MaxOperation {
+	if n.Op >= event.MaxCounter {
 		n.Op = 0 // of an older server's state
 	}
 	clear(n.Episodes)

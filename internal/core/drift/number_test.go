@@ -44,7 +44,7 @@ func pushes(t *testing.T, s *drift.State, name string) {
 
 // TestNumbersOfNodesAreBounded: a number that nothing explains is refused where it enters, and the name of the node stays good.
 func TestNumbersOfNodesAreBounded(t *testing.T) {
-	for _, op := range []uint64{math.MaxUint64, math.MaxUint64 - 1, 1 << 63, event.MaxOperation, 1<<20 + 1} {
+	for _, op := range []uint64{math.MaxUint64, math.MaxUint64 - 1, 1 << 63, event.MaxCounter, 1<<20 + 1} {
 		s := drift.New()
 		registered(t, s, "t1")
 		_, err := s.Step(hello(op), 2)
@@ -64,7 +64,7 @@ func TestNumbersOfNodesAreBounded(t *testing.T) {
 	pushes(t, s, "f")
 	for what, in := range map[string]drift.Snapshot{ // order-free: each by itself
 		"an operation that was not sent":            {Op: 5002},
-		"a generation beyond what is counted":       {Op: 5001, Generation: event.MaxOperation + 1},
+		"a generation beyond what is counted":       {Op: 5001, Generation: event.MaxCounter + 1},
 		"an object with an operation of the future": {Op: 5001, Objects: []drift.Actual{{Kind: nodeconfig.Flow, ID: "f", ETag: "e", Op: math.MaxUint64, OpETag: "e", Config: []byte(`{"a":1}`)}}},
 	} {
 		in.Node, in.Session, in.Complete, in.Instance = "n", s.Nodes["n"].Session, true, "i"

@@ -52,7 +52,7 @@ func (s *State) Waits(o *Object, role string, now clock.Instant) *Wait {
 	case n.Paused != nil:
 		return &Wait{Code: WaitsDecision, Message: fmt.Sprintf("node %s is paused: %s", d.Node, n.Paused.Detail), Next: "steady node resume " + d.Node}
 	}
-	if n.Op >= event.MaxOperation {
+	if n.Op >= event.MaxCounter {
 		return &Wait{Code: WaitsRegistration, Message: fmt.Sprintf("node %s claims operation %d: no number is left for another", d.Node, n.Op), Next: "steady node retire " + d.Node}
 	}
 	if e := n.Episodes[Key(o.Kind, d.ID)]; e != nil && !e.Decided {

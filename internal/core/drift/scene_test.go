@@ -273,6 +273,8 @@ func (s *scene) edit(verb string, opts map[string]string, rest []string) string 
 		}
 	case "retire":
 		e = drift.Retire{Node: arg(0)}
+	case "place":
+		e = drift.Place{Node: arg(0), Machine: arg(1)}
 	case "ignore":
 		in := event.DriftIgnored{Rule: resolution, Node: opts["node"], Kind: opts["kind"], Name: opts["name"], Field: arg(0)}
 		if v := opts["for"]; v != "" {

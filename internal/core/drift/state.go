@@ -64,7 +64,8 @@ type Node struct {
 	UnreadSince clock.Instant `json:"unreadSince,omitempty"`
 
 	Instance string `json:"instance,omitempty"`
-	Machine  string `json:"machine,omitempty"`
+	Machine  string `json:"machine,omitempty"` // as the node claims
+	Placed   string `json:"placed,omitempty"`  // as an operator knows it
 	Driver   string `json:"driver,omitempty"`
 	Version  string `json:"version,omitempty"`
 

@@ -73,7 +73,8 @@ type NodeDetail struct {
 	Registered  clock.Instant          `json:"registeredAt"`
 	Session     uint64                 `json:"session"`
 	Instance    string                 `json:"instance,omitempty"`
-	Machine     string                 `json:"machine,omitempty"`
+	Machine     string                 `json:"machine,omitempty"` // as the node claims
+	Placed      string                 `json:"placed,omitempty"`  // as an operator said
 	Reported    int                    `json:"reported"`
 	Paused      *Pause                 `json:"paused,omitempty"`
 	Collections []event.NodeCollection `json:"collections"`
@@ -131,6 +132,7 @@ type ObjectDetail struct {
 	// Inconsistent are fields that its legs should share, and have in different ways on
 	// their nodes.
 	Inconsistent []Inconsistency `json:"inconsistent"`
+	Ports        []string        `json:"ports,omitempty"` // that something else listens on, as its node has it or claims
 }
 
 // Inconsistency is a field that legs of one object have in different ways.
@@ -309,7 +311,12 @@ func (s *State) ObjectDetail(kind, name string, now clock.Instant) (ObjectDetail
 	if err != nil {
 		return ObjectDetail{}, err
 	}
-	return ObjectDetail{ObjectRow: s.objectRow(o, now), Definition: o.Definition, History: o.History, Inconsistent: s.inconsistent(o)}, nil
+	out := ObjectDetail{ObjectRow: s.objectRow(o, now), Definition: o.Definition, History: o.History, Inconsistent: s.inconsistent(o)}
+	if !o.Removed {
+		used, claimed := s.PortConflicts(kind, name, o.Definition, nil)
+		out.Ports = append(used, claimed...)
+	}
+	return out, nil
 }
 
 // inconsistent lists the fields that legs should share and have in different ways, as far as

@@ -60,19 +60,6 @@ type NodeConnected struct {
 	Collections []NodeCollection `json:"collections,omitempty"`
 }
 
-// Bounds of the numbers of operations.
-const (
-	// MaxOperation is one that every reader of the log keeps whole, a browser as well.
-	MaxOperation = 1 << 53
-	// maxAhead is how many operations a node may have applied that the log lacks: those of a backup are fewer.
-	maxAhead = 1 << 20
-)
-
-// Plausible reports whether a node may have applied operation claimed where the log ends with another.
-func Plausible(logged, claimed uint64) bool {
-	return claimed <= logged || claimed-logged <= maxAhead && claimed < MaxOperation
-}
-
 // NodeCollection is a kind of objects that a device has, and what is no difference there.
 type NodeCollection struct {
 	Kind string `json:"kind"`
@@ -484,6 +471,8 @@ func init() {
 		add(e, about(node))
 	}
 	add(NodeRetired{}, about(node), mark(1))
+	add(NodePlaced{}, about(node), mark(1))
+	add(NodeQueried{}, about(node))
 	add(NodeResumed{}, about(node), mark(1))
 	add(NodePaused{}, about(node), notice(warn, "nothing is pushed to a node until an operator decides", "node_id code detail"), mark(2))
 	add(NodeRefused{}, about(node), notice(warn, "a connection in the name of a node was refused", "node_id code detail"))

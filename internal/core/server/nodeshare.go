@@ -18,7 +18,21 @@ type NodeReport struct {
 var nodeConnects = RateLimit{Burst: 30, Tokens: 1, Per: 5 * clock.Second}
 
 // nodeShare is what one node has used of what all share, over its connections.
-type nodeShare struct{ log, connects RateBucket }
+type nodeShare struct {
+	log, connects RateBucket
+	limitedAt     clock.Instant // when it was said last that it was put off
+}
+
+// limit refuses what is above a share.
+func (n *nodeShare) limit(t *Turn, name string, wait clock.Duration, format string, a ...any) error {
+	no := &drift.Refusal{Code: drift.CodeTooMuch, After: wait, Message: fmt.Sprintf("node "+name+" "+format, a...)}
+	news := n.limitedAt == 0 || t.Now.Sub(n.limitedAt) >= clock.Hour
+	if news {
+		n.limitedAt = t.Now
+	}
+	t.Effects = append(t.Effects, NodeLimited{name, no.Message, news})
+	return no
+}
 
 func (in NodeReport) step(s *Server, t *Turn) error {
 	var entries []event.Entry
@@ -26,7 +40,7 @@ func (in NodeReport) step(s *Server, t *Turn) error {
 		if entries, err = nodeEntries(events, t.Now); err != nil {
 			return err
 		}
-		return s.charge(in.Input, Weight(entries), t.Now)
+		return s.charge(in.Input, Weight(entries), t)
 	})
 	if err != nil {
 		return err
@@ -48,8 +62,8 @@ func (in NodeReport) step(s *Server, t *Turn) error {
 
 // charge takes what a report adds to the log from the share of its node, or refuses it. That a node is gone, or
 // was refused, is news of the server, which is never refused.
-func (s *Server) charge(in drift.Input, bytes int64, now clock.Instant) error {
-	name := drift.About(in)
+func (s *Server) charge(in drift.Input, bytes int64, t *Turn) error {
+	name, now := drift.About(in), t.Now
 	share := s.shares[name]
 	if share == nil {
 		if bytes == 0 {
@@ -64,14 +78,13 @@ func (s *Server) charge(in drift.Input, bytes int64, now clock.Instant) error {
 		return nil
 	case drift.Connected:
 		if wait := share.connects.Spend(nodeConnects, 1, now); wait > 0 {
-			return &drift.Refusal{Code: drift.CodeTooMuch, After: wait, Message: fmt.Sprintf("node %s connects more often than once in %s; it is let in again in %s", name, nodeConnects.Per, wait)}
+			return share.limit(t, name, wait, "connects more often than once in %s; it is let in again in %s", nodeConnects.Per, wait)
 		}
 	case drift.Answer: // what it was sent, an operator asked for
 		bytes = max(0, bytes-s.asked(name, in))
 	}
 	if wait := share.log.Spend(s.cfg.HostLog, bytes, now); wait > 0 {
-		return &drift.Refusal{Code: drift.CodeTooMuch, After: wait, Message: fmt.Sprintf("node %s has used its share of the log, %d bytes a second after a burst; what it reports now, %d bytes, is taken in in %s",
-			name, s.cfg.HostLog.Tokens, bytes, wait)}
+		return share.limit(t, name, wait, "has used its share of the log, %d bytes a second after a burst; the %d bytes that it reports now are accepted in %s", s.cfg.HostLog.Tokens, bytes, wait)
 	}
 	return nil
 }

@@ -127,7 +127,7 @@ func TestOneNodesShareOfTheLog(t *testing.T) {
 			limit, refused := Config{}.WithDefaults().HostLog, 0
 			begun := r.now
 			for round := range steps {
-				if refused > 50 {
+				if refused > 10 {
 					break
 				}
 				r.now = r.now.Add(every)
@@ -168,9 +168,9 @@ func TestHonestNodesKeepWithinTheirShare(t *testing.T) {
 		t.Fatal("it was not asked about")
 	}
 	r = newNodeRig(t, "big")
-	for i := range 1000 { // of 20 KiB: more than a node may have logged by itself
+	for i := range 450 { // of 40 KiB: more than a node may have logged by itself
 		r.now = r.now.Add(10 * clock.Millisecond)
-		name, config := fmt.Sprintf("f-%d", i), fmt.Sprintf(`{"x":"%s"}`, strings.Repeat("x", 20<<10))
+		name, config := fmt.Sprintf("f-%d", i), fmt.Sprintf(`{"x":"%s"}`, strings.Repeat("x", 40<<10))
 		r.set("big", name, config)
 		f := r.s.Nodes.Nodes["big"].Flight
 		if f == nil {

@@ -154,6 +154,13 @@ type HistoryLost struct{ Host string }
 // TermDoubted names a host that says to have seen higher terms more often than it is believed.
 type TermDoubted struct{ Host string }
 
+// NodeLimited names a node that was put off, since it has used its share. News is true once an hour.
+type NodeLimited struct {
+	Node, Reason string
+	News         bool
+}
+
+func (NodeLimited) effect()     {}
 func (SafeModeChanged) effect() {}
 func (TermDoubted) effect()     {}
 func (HistoryLost) effect()     {}

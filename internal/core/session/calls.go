@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/steadyfleet/steady/internal/core/access"
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
 
@@ -38,7 +39,7 @@ func allows(calls []string, raw string) error {
 	case u.User != nil:
 		return fmt.Errorf("%s has a user in it: expected none, since it is in the log", u.Redacted())
 	}
-	if ip, err := netip.ParseAddr(u.Hostname()); err == nil && Forbidden(ip) {
+	if ip, err := netip.ParseAddr(u.Hostname()); err == nil && access.Inward(ip, nil) {
 		return fmt.Errorf("%s: %s", ip, NotCalled)
 	}
 	host := strings.ToLower(u.Host)
@@ -52,17 +53,8 @@ func allows(calls []string, raw string) error {
 	return fmt.Errorf("host %s may not be called: expected one of calls, %q", u.Host, calls)
 }
 
-// metadata are addresses at which clouds give away a machine's credentials, beside the link-local one.
-var metadata = []netip.Addr{netip.MustParseAddr("fd00:ec2::254"), netip.MustParseAddr("100.100.100.200")}
-
 // NotCalled says which addresses are forbidden.
-const NotCalled = "calls to loopback, link-local, multicast, metadata and unspecified addresses are not made"
-
-// Forbidden reports whether calls to an address would reach what only the server reaches.
-func Forbidden(ip netip.Addr) bool {
-	ip = ip.Unmap().WithZone("")
-	return ip.IsLoopback() || ip.IsLinkLocalUnicast() || ip.IsMulticast() || ip.IsUnspecified() || slices.Contains(metadata, ip)
-}
+const NotCalled = "calls to loopback, link-local, multicast, metadata and unspecified addresses are not made, nor to those of the server's own machine, nor to forms of IPv6 that stand for one of them"
 
 // Reserved reports whether only the server itself sends events of a type.
 func Reserved(eventType string) bool { return strings.HasPrefix(eventType, "steady.") }

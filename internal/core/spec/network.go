@@ -120,7 +120,32 @@ func (n *Network) CheckBounds(b *Bounds, c Checker) {
 	for i, p := range n.Pools {
 		if !b.subnet(p.Subnet) {
 			c.Item("pools", i).Addf("subnet %q would be routed on the host: expected none, so that the engine chooses, or one within %q (bounds.subnets)", p.Subnet, b.Subnets)
+			continue
 		}
+		p.checkInside(c.Item("pools", i))
+	}
+}
+
+// checkInside refuses addresses that are not of the pool's own subnet, which the bounds allow.
+func (p *Pool) checkInside(c Checker) {
+	subnet, err := netip.ParsePrefix(p.Subnet)
+	if err != nil {
+		return
+	}
+	outside := func(c Checker, text string) {
+		a, err := netip.ParseAddr(text)
+		if err != nil || !subnet.Contains(a) {
+			c.Addf("%q is no address within the pool's subnet %s", text, p.Subnet)
+		}
+	}
+	if p.Gateway != "" {
+		outside(c.In("gateway"), p.Gateway)
+	}
+	for _, k := range slices.Sorted(maps.Keys(p.Aux)) {
+		outside(c.In("aux", k), p.Aux[k])
+	}
+	if r, err := netip.ParsePrefix(p.Range); p.Range != "" && (err != nil || !subnet.Contains(r.Addr()) || r.Bits() < subnet.Bits()) {
+		c.In("range").Addf("%q is no range within the pool's subnet %s", p.Range, p.Subnet)
 	}
 }
 

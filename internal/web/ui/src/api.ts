@@ -667,6 +667,7 @@ export interface LegPreview {
   node: string;
   problems?: DeviceProblem[] | null;
   role: string;
+  unasked?: string;
   wait?: Wait;
 }
 
@@ -845,6 +846,7 @@ export interface NodeDetail {
   needs: string[] | null;
   objects: LegRow[] | null;
   paused?: Pause;
+  placed?: string;
   problem?: string;
   registeredAt: number;
   reported: number;
@@ -896,6 +898,7 @@ export interface ObjectDetail {
   local?: boolean;
   mode?: string;
   name: string;
+  ports?: string[] | null;
   removed?: boolean;
   status: string;
   summary: Summary;
@@ -1073,6 +1076,11 @@ export interface Pause {
 export interface Place {
   at: number;
   seq: number;
+}
+
+export interface PlaceNode {
+  machine?: string;
+  reason?: string;
 }
 
 export interface PlacedPod {
@@ -1856,6 +1864,7 @@ export interface Answers {
   "page-objects": PageObjectRow;
   "page-resources": PageHostResource;
   "page-sessions": PageSession;
+  "place-node": void;
   "plan-resource": PlanAnswer;
   "preview-object": ObjectPreview;
   "preview-session": SessionPreview;
@@ -1987,6 +1996,7 @@ export const routes: Record<keyof Answers, Route> = {
   "page-objects": ["GET", "/v1/operator/config-list/{kind}", true],
   "page-resources": ["GET", "/v1/operator/resource-list"],
   "page-sessions": ["GET", "/v1/operator/session-list"],
+  "place-node": ["POST", "/v1/operator/nodes/{node}/machine"],
   "plan-resource": ["POST", "/v1/operator/hosts/{host}/plan", false, "Ask a host what setting a resource would do"],
   "preview-object": ["POST", "/v1/operator/config/{kind}/{name}/preview"],
   "preview-session": ["POST", "/v1/operator/sessions/{name}/preview"],

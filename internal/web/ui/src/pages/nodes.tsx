@@ -100,13 +100,16 @@ function Standing({ n }: { n: NodeDetail }) {
         <dt>Compared</dt><dd><Time at={n.comparedAt} />{n.comparedAt ? `, ${counted(n.reported, "object")} on it` : ""}</dd>
         <dt>Registered</dt><dd><Time at={n.registeredAt} /></dd>
         {n.instance && <><dt>Instance</dt><dd>{n.instance}</dd></>}
-        {n.machine && <><dt>Machine</dt><dd>{n.machine}</dd></>}
+        {n.placed && <><dt>Machine</dt><dd>{n.placed}</dd></>}
+        {n.machine && <><dt>Machine, as it claims</dt><dd>{n.machine}</dd></>}
       </dl>
       <div class="verbs" role="group" aria-label="Verbs">
         {n.registeredAt > 0 && n.status !== "retired" && (
           <>
             <Verb operation="operate-node" label="Reconcile" parts={parts} named={() => ({ verb: "reconcile" })} noReason body={() => ({})} what="Its configuration is read and compared now." line={() => `steady node reconcile ${n.name}`} />
             {push && <Verb operation="push-node" label="Push" parts={parts} what={push} line={(g) => `steady node push ${n.name}${because(g)}`} />}
+            <Verb operation="place-node" label="Machine" parts={parts} fields={[{ name: "machine", label: "Its machine (empty: not known)" }]} body={(g) => ({ machine: g.machine ?? "", reason: g.reason })}
+              what="Nodes of one machine share its ports: what another one of it listens on is refused." line={(g) => `steady node machine ${n.name}${g.machine ? ` ${g.machine}` : ""}${because(g)}`} />
             <Verb operation="retire-node" label="Retire" parts={parts} danger what="Its key and its tokens are refused from now on. What is defined for it stays, and waits." line={(g) => `steady node retire ${n.name}${because(g)}`} />
           </>
         )}

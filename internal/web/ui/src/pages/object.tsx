@@ -187,6 +187,7 @@ function Verdict({ seen }: { seen: ObjectPreview }) {
           <h3>{l.role === l.node ? "" : `${titleOf(l.role)} on `}{l.node}</h3>
           {(l.problems ?? []).map((x) => <p key={x.message} role="alert" class="error">The device refuses it: {x.field && <code>{x.field} </code>}{x.message}</p>)}
           {l.checked && (l.problems ?? []).length === 0 && <p>The device would accept it.</p>}
+          {l.unasked && <p>{l.unasked}</p>}
           {l.wait && <p>Then it waits: {l.wait.message}. {l.wait.next && <>Next: <Do next={l.wait.next} /></>}</p>}
           {(l.fields ?? []).length === 0 ? <Empty>No field changes.</Empty> : (
             <Table label={`Fields that change on ${l.node}, ${l.role}`} rows={l.fields!} id={(f) => f.field} columns={[
