@@ -62,3 +62,20 @@ func (a objects) push() *cobra.Command {
 		return c.PushObject(ctx, a.kind, name, p)
 	}))
 }
+
+func (a objects) restore() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "restore NAME", Short: "Take a " + a.kind + " out of the bin, to be pushed again",
+		Long: `What a node never accepted, for five minutes in which it was online, is moved to the
+bin, where it stays for seven days.`,
+		Example: a.examples("  steady KIND restore a"),
+	}
+	reason := command.RequiresReason(cmd)
+	return a.names(a.Talk(cmd, func(ctx context.Context, c *operator.Client, args []string) error {
+		if err := c.RestoreObject(ctx, a.kind, args[0], *reason); err != nil {
+			return err
+		}
+		a.Printf("%s %s is pushed again: steady %[1]s show %[2]s\n", a.kind, args[0])
+		return nil
+	}))
+}
