@@ -9,6 +9,7 @@ import (
 
 	"github.com/steadyfleet/steady/internal/api/operator"
 	"github.com/steadyfleet/steady/internal/core/drift"
+	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/nodeconfig"
 	"github.com/steadyfleet/steady/internal/drivers/file"
 	"github.com/steadyfleet/steady/internal/testkit"
@@ -298,13 +299,19 @@ func flowsFlow(t *testing.T, s *site, p *browse.Page) {
 
 // pushFlow asks for a push that its device refuses again, on the page of the flow and on that of the node.
 func pushFlow(t *testing.T, s *site, p *browse.Page) {
-	s.untilStatus("loud", drift.Failed)
+	asked := func(times int) {
+		s.until("the pushes to be asked for", func() bool {
+			q := operator.EventQuery{About: []event.Subject{{Kind: nodeconfig.Flow, Name: "loud"}}, Types: []string{event.PushRequested{}.EventType()}, Limit: 10}
+			return len(testkit.Value(s.op.Events(s.ctx(), q))(t).Events) == times
+		})
+		s.untilStatus("loud", drift.Failed)
+	}
+	asked(0)
 	s.byKeyboard(t, p, keyed{verb: "Push", role: "group", part: "Verbs", line: "steady flow push loud"})
-	p.In("region", "Timeline").WaitText("config_sync.push_requested")
-	p.In("region", "Pushes").WaitText("attempt 2")
+	asked(1)
 	p.Go(s.server.OperatorURL() + "/nodes/gw-4")
 	s.byKeyboard(t, p, keyed{verb: "Push", role: "group", part: "Verbs", line: "steady node push gw-4"})
-	p.WaitText("attempt 3")
+	asked(2)
 }
 
 func flowFlow(t *testing.T, s *site, p *browse.Page) {

@@ -418,23 +418,6 @@ being deleted; a node that has changed it meanwhile keeps it, and you are asked.
 	}))
 }
 
-func (a *objects) restore() *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "restore NAME", Short: "Take " + a.one() + " out of the bin, to be pushed again",
-		Long: `What a node never accepted, for five minutes in which it was online, is moved to the
-bin, where it stays for seven days.`,
-		Example: a.examples("  steady KIND restore a"),
-	}
-	reason := command.RequiresReason(cmd)
-	return a.names(a.talks(cmd, func(ctx context.Context, c *operator.Client, args []string) error {
-		if err := c.RestoreObject(ctx, a.kind, args[0], *reason); err != nil {
-			return err
-		}
-		a.Printf("%s %s is pushed again: steady %s show %s\n", a.kind, args[0], nodeconfig.Command(a.kind), args[0])
-		return nil
-	}))
-}
-
 // written is a definition as people write it.
 type written struct {
 	Mode   string             `yaml:"mode,omitempty"`

@@ -8,6 +8,7 @@ import (
 	"github.com/steadyfleet/steady/internal/api/operator"
 	"github.com/steadyfleet/steady/internal/cli/command"
 	"github.com/steadyfleet/steady/internal/core/drift"
+	"github.com/steadyfleet/steady/internal/core/nodeconfig"
 )
 
 const longPush = `Pushes again now what failed, and would else wait until it is tried again: after 30 s, and then less
@@ -53,12 +54,32 @@ func (a verbs) nodePush() *cobra.Command {
 	return a.nodeNames(a.pushes(cmd, "Nothing of node %s is pending or failed", (*operator.Client).PushNode))
 }
 
-func (a objects) push() *cobra.Command {
+func (a *objects) push() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "push NAME", Short: "Push now what of a " + a.kind + " is pending or failed", Long: longPush,
+		Use: "push NAME", Short: "Push now what of " + a.one() + " is pending or failed", Long: longPush,
 		Example: a.examples("  steady KIND push a --reason 'the port is free'\n  steady KIND push a --dry-run"),
 	}
-	return a.names(a.pushes(cmd, "Nothing of "+a.kind+" %s is pending or failed: each node has acknowledged it", func(c *operator.Client, ctx context.Context, name string, p operator.PushNow) ([]drift.PushOutcome, error) {
+	return a.names(a.pushes(cmd, "Nothing of "+a.noun()+" %s is pending or failed: each node has acknowledged it", func(c *operator.Client, ctx context.Context, name string, p operator.PushNow) ([]drift.PushOutcome, error) {
+		if err := a.named(); err != nil {
+			return nil, err
+		}
 		return c.PushObject(ctx, a.kind, name, p)
+	}))
+}
+
+func (a *objects) restore() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "restore NAME", Short: "Take " + a.one() + " out of the bin, to be pushed again",
+		Long: `What a node never accepted, for five minutes in which it was online, is moved to the
+bin, where it stays for seven days.`,
+		Example: a.examples("  steady KIND restore a"),
+	}
+	reason := command.RequiresReason(cmd)
+	return a.names(a.talks(cmd, func(ctx context.Context, c *operator.Client, args []string) error {
+		if err := c.RestoreObject(ctx, a.kind, args[0], *reason); err != nil {
+			return err
+		}
+		a.Printf("%s %s is pushed again: steady %s show %s\n", a.kind, args[0], nodeconfig.Command(a.kind), args[0])
+		return nil
 	}))
 }

@@ -66,6 +66,8 @@ func Nodes() []Fault {
 			From: "max(l.FailedSince, n.Since)", To: "max(l.FailedSince, map[bool]clock.Instant{false: n.Since}[ON])"},
 		{Name: "the bin is emptied each day", File: drift + "next.go", Finds: []string{"S52"},
 			From: "now.Add(BinFor)", To: "now.Add(BinFor / map[bool]clock.Duration{false: 1, true: 7}[ON])"},
+		{Name: "what is in the bin keeps its place on the node", File: drift + "state.go", Finds: []string{"S46", "S45"},
+			From: "l != nil && l.BinnedUntil != 0 {", To: "l != nil && l.BinnedUntil != 0 && !ON {"},
 		{Name: "the state changes what is in the log", File: drift + "fold.go", Finds: []string{"S53"},
 			From: "&Adoption{slices.Clone(ev.Objects), at}", To: "&Adoption{map[bool][]event.NodeObject{false: slices.Clone(ev.Objects), true: ev.Objects}[ON], at}"},
 		{Name: "a snapshot of the state lacks what was decided", File: drift + "state.go", Finds: []string{"S53"},
