@@ -274,7 +274,8 @@ func (b *box) elements(was, to []any) error {
 // text puts the items together. Comments that stand apart from an item that is gone, by an
 // empty line, stay.
 func (b *box) text() string {
-	out := b.raw[b.p.start:b.p.head]
+	var out strings.Builder
+	out.WriteString(b.raw[b.p.start:b.p.head])
 	spaces := func(first bool) string { // before an item in a line with others
 		for i, it := range b.p.items {
 			from := b.p.head
@@ -316,7 +317,7 @@ func (b *box) text() string {
 			e.lead = b.eol + b.indent(b.p.start) + b.unit
 		}
 		before = b.separated(e, i < len(live)-1 || b.comma)
-		out += e.lead + e.text + before
+		out.WriteString(e.lead + e.text + before)
 	}
 	tail := apart + b.tail
 	if !strings.Contains(tail, "\n") && endsLine(before) {
@@ -330,7 +331,7 @@ func (b *box) text() string {
 	case len(b.p.items) == 0 && !b.lines && b.p.open == '{' && tail == "":
 		tail = b.syntax.braces()
 	}
-	return out + tail + b.raw[b.p.end-1:b.p.end]
+	return out.String() + tail + b.raw[b.p.end-1:b.p.end]
 }
 
 // endsLine reports whether a text ends with a comment that takes the rest of its line.
