@@ -18,7 +18,32 @@ import (
 // read by the one that did not make it.
 type yamlFormat struct{}
 
-var lineOf = regexp.MustCompile(`line \d+`)
+var placeOf = regexp.MustCompile(` at L(\d+)\.C\d+(?:-L(\d+)\.C\d+)?: `)
+
+// yamlCauses are words for what the library finds, whose own may have some of the file.
+var yamlCauses = [][2]string{
+	{"cannot start any token", "a tab, or another character that begins nothing: indent with spaces"},
+	{"unknown anchor", "an alias of an anchor that does not stand before it"},
+	{"mapping values are not allowed", "a colon where no key can be: quote the text, or check the indentation"},
+	{"in reader", "a control character, or a byte that is no UTF-8"},
+}
+
+// notYAML is the library's error as line and cause.
+func notYAML(err error) error {
+	where := "no YAML"
+	if at := placeOf.FindStringSubmatch(err.Error()); at != nil {
+		where += ", line " + at[1]
+		if at[2] != "" && at[2] != at[1] {
+			where += " to " + at[2]
+		}
+	}
+	for _, c := range yamlCauses {
+		if strings.Contains(err.Error(), c[0]) {
+			return fmt.Errorf("%s: %s", where, c[1])
+		}
+	}
+	return errors.New(where)
+}
 
 // parse refuses more than one document. A value that the normal form has not, as one with a key
 // that is a list, is an unread.
@@ -41,12 +66,12 @@ func yamlRoot(raw []byte) (*yaml.Node, error) {
 	}
 	var doc, second yaml.Node
 	if err := loader.Load(&doc); err != nil { // its text may have some of the file
-		return nil, fmt.Errorf("no YAML %s", lineOf.FindString(err.Error()))
+		return nil, notYAML(err)
 	}
 	if err := loader.Load(&second); err == nil {
 		return nil, fmt.Errorf("it has more than one document: the second begins at line %d; give each a file of its own", second.Line)
 	} else if !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("no YAML after the first document %s", lineOf.FindString(err.Error()))
+		return nil, fmt.Errorf("after the first document: %w", notYAML(err))
 	}
 	if doc.Kind == yaml.DocumentNode && len(doc.Content) == 1 {
 		return doc.Content[0], nil
@@ -89,7 +114,13 @@ func (yamlFormat) edit(raw []byte, at []string, identity, id string, to map[stri
 		return raw, nil
 	}
 	out, err := e.document(next)
-	return []byte(out), err
+	if err != nil {
+		return nil, err
+	}
+	if v, err := (yamlFormat{}).parse([]byte(out)); !strings.HasSuffix(out, "\n") && (err != nil || !same(v, next)) {
+		out += e.newline // of a block scalar that is the last now
+	}
+	return []byte(out), nil
 }
 
 // yamlEdit is a document and how it is written.

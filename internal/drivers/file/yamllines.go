@@ -157,6 +157,9 @@ func (e *yamlEdit) assemble(n *ynode, order []int, what func(j int) (any, string
 			text = e.element(v, n.column, e.offset(n))
 		}
 		if !strings.HasSuffix(text, "\n") {
+			if j+1 < len(order) && i >= 0 && e.endsInBlock(n.items[i].value) {
+				return "", fmt.Errorf("the file ends in the block scalar of line %d: end its last line first", e.line(n.items[i].begin))
+			}
 			text += e.newline
 		}
 		out += gaps[j] + text
@@ -172,6 +175,14 @@ func (e *yamlEdit) assemble(n *ynode, order []int, what func(j int) (any, string
 		return strings.TrimLeft(out, " "), nil
 	}
 	return out, nil
+}
+
+// endsInBlock reports whether the last line of a value is one of a block scalar.
+func (e *yamlEdit) endsInBlock(v *ynode) bool {
+	for !v.flow && len(v.items) > 0 {
+		v = v.items[len(v.items)-1].value
+	}
+	return v.style == '|' || v.style == '>'
 }
 
 // offset is how far the elements of a list are from their dashes.

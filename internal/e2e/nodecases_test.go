@@ -1,0 +1,134 @@
+package e2e
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/steadyfleet/steady/internal/core/drift"
+	"github.com/steadyfleet/steady/internal/testkit"
+)
+
+// fileCase is a file that a program owns, one edit of an object through the command line, and the
+// file after it: empty where the push is refused with words.
+type fileCase struct {
+	node, file, text string
+	options          []string
+	object           string
+	command          []string // of the command line; NAME is the object's there
+	want             string
+	refused          []string
+	byHand           [3]string // the text that a person replaces afterwards, with what, and the object that drifts
+}
+
+var fileCases = []fileCase{
+	{node: "null-yaml", file: "otel.yaml", options: []string{"at=receivers"}, object: "otlp", command: []string{"edit", "NAME", "--set", "protocols.grpc.endpoint=0.0.0.0:4317"},
+		text: "receivers:\n  otlp:\n    protocols:\n      grpc:\n      http:\n", want: "receivers:\n  otlp:\n    protocols:\n      grpc:\n        endpoint: 0.0.0.0:4317\n      http:\n"},
+	{node: "null-json", file: "in.json", object: "a", command: []string{"edit", "NAME", "--set", "x=2"},
+		text: `{"a": {"x": 1, "tls": null}}` + "\n", want: `{"a": {"x": 2, "tls": null}}` + "\n"},
+	{node: "tags", file: "ha.yaml", options: []string{"at=doors"}, object: "front", command: []string{"edit", "NAME", "--set", `users=["bob"]`},
+		text:    "doors:\n  front:\n    code: !secret front_code\n    users: [!secret alice, !secret bob]\n  back: {code: !secret back_code}\n",
+		refused: []string{`{"!secret":"bob"}`}, byHand: [3]string{"!secret back_code", "back_code", "back"}},
+	{node: "tag-kept", file: "ha.yaml", options: []string{"at=doors"}, object: "side", command: []string{"edit", "NAME", "--set", `users=[{"!secret":"bob"}]`},
+		text: "doors:\n  side:\n    code: !secret side_code\n    users: [!secret alice, !secret bob]\n", want: "doors:\n  side:\n    code: !secret side_code\n    users: [!secret bob]\n"},
+	{node: "words", file: "in.yaml", object: "a", command: []string{"edit", "NAME", "--set", `region="NO"`, "--set", `at="22:30:00"`, "--set", `mode="off"`, "--set", `eq="="`},
+		text: "a:\n  x: 1\n", want: "a:\n  x: 1\n  at: \"22:30:00\"\n  eq: \"=\"\n  mode: \"off\"\n  region: \"NO\"\n"},
+	{node: "comments", file: "in.yaml", object: "a", command: []string{"edit", "NAME", "--set", `l=["two","three"]`},
+		text: "a:\n  l:\n    - one    # the first\n    - two    # the second\n    - three  # the third\nb: {x: 2}\n", want: "a:\n  l:\n    - two    # the second\n    - three  # the third\nb: {x: 2}\n"},
+	{node: "null-object", file: "mediamtx.yml", options: []string{"at=paths"}, object: "all_others", command: []string{"edit", "NAME", "--set", "record=true"},
+		text: "paths:\n  cam:\n    source: rtsp://10.0.0.1/s\n  # everything else\n  all_others:\n", want: "paths:\n  cam:\n    source: rtsp://10.0.0.1/s\n  # everything else\n  all_others:\n    record: true\n"},
+	{node: "merge-keys", file: "in.yaml", options: []string{"at=cams"}, object: "a", command: []string{"edit", "NAME", "--set", "fps=6"},
+		text: "x-base: &base\n  codec: h264\ncams:\n  a:\n    <<: *base\n    fps: 5\n  b: {fps: 6}\n", want: "x-base: &base\n  codec: h264\ncams:\n  a:\n    <<: *base\n    fps: 6\n  b: {fps: 6}\n"},
+	{node: "merged", file: "in.yaml", options: []string{"at=cams"}, object: "c", command: []string{"edit", "NAME", "--set", "codec=h265"},
+		text: "x-base: &base\n  codec: h264\ncams:\n  c:\n    <<: *base\n    fps: 5\n", refused: []string{"merge key", "line 5"}},
+	{node: "numbers", file: "in.yaml", options: []string{"identity=id"}, object: "20", command: []string{"edit", "NAME", "--set", "name=phones"},
+		text: "- id: 10\n  name: users\n- id: 20\n  name: voice\n", want: "- id: 10\n  name: users\n- id: 20\n  name: phones\n"},
+}
+
+// cli runs a command of an operator.
+func (p *plant) cli(args ...string) (string, error) {
+	cmd := exec.CommandContext(p.t.Context(), testkit.Value(os.Executable())(p.t), args...)
+	cmd.Env = append(os.Environ(), actAsSteady+"=1", "STEADY_CONTEXT="+p.where.Context, "HOME="+p.dir)
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+// leg is the one of an object of a node.
+func (p *plant) leg(node, id string) (drift.LegRow, bool) {
+	d, err := p.client.Node(p.t.Context(), node)
+	if err != nil {
+		return drift.LegRow{}, false
+	}
+	for _, l := range d.Objects {
+		if l.ID == id {
+			return l, true
+		}
+	}
+	return drift.LegRow{}, false
+}
+
+// TestFilesOfOthers edits files as programs ship them through a real server and a real node: what
+// was not edited stays, and what cannot be kept is refused before anything is changed.
+func TestFilesOfOthers(t *testing.T) {
+	t.Parallel()
+	p := newPlant(t)
+	for _, c := range fileCases {
+		t.Run(c.node, func(t *testing.T) { c.run(t, p.of(t)) })
+	}
+	p.whole()
+}
+
+func (c *fileCase) run(t *testing.T, p *plant) {
+	path := filepath.Join(p.dir, c.node+".files", c.file)
+	testkit.Must(t, os.MkdirAll(filepath.Dir(path), 0o700))
+	testkit.Must(t, os.WriteFile(path, []byte(c.text), 0o600))
+	n := p.node(c.node, "file", append([]string{"path=" + path}, c.options...)...)
+	n.p = p
+	n.start()
+	if out, err := p.cli("node", "adopt", c.node, "--reason", "trial"); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	l, there := p.leg(c.node, c.object)
+	if !there {
+		t.Fatalf("%s has no object %s", c.node, c.object)
+	}
+	args := []string{"flow"}
+	for _, a := range c.command {
+		args = append(args, strings.ReplaceAll(a, "NAME", l.Name))
+	}
+	if out, err := p.cli(append(args, "--reason", "trial")...); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	testkit.Eventually(t, "the push to "+c.node+" ended", func() bool {
+		l, there = p.leg(c.node, c.object)
+		return !there || l.Error != "" || l.Status == drift.Pushed && readFile(path) != c.text
+	})
+	want := c.want
+	if c.refused != nil {
+		want = c.text
+	} else if l.Error != "" {
+		t.Errorf("it is refused: %s", l.Error)
+	}
+	for _, word := range c.refused {
+		if !strings.Contains(l.Error, word) {
+			t.Errorf("it is refused with %q, without %s", l.Error, word)
+		}
+	}
+	if got := readFile(path); got != want {
+		t.Errorf("the file is\n%s\nand not\n%s", got, want)
+	}
+	if c.byHand[0] != "" {
+		testkit.Must(t, os.WriteFile(path, []byte(strings.Replace(want, c.byHand[0], c.byHand[1], 1)), 0o600))
+		p.episode(c.node, c.byHand[2], drift.Mismatched)
+	}
+}
+
+func readFile(path string) string {
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return err.Error()
+	}
+	return string(raw)
+}
