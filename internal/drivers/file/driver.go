@@ -219,17 +219,8 @@ func (d *Driver) edited(c *content, id string, to map[string]any) ([]byte, error
 	if err != nil {
 		return nil, fmt.Errorf("the object cannot be edited by itself in %s: the file would not parse", c.path)
 	}
-	objects, err := d.objects(doc)
-	if err != nil {
-		return nil, err
-	}
-	want := maps.Clone(c.objects)
-	if to == nil {
-		delete(want, id)
-	} else {
-		want[id] = to
-	}
-	if !same(objects, want) || !same(without(doc, d.at), without(c.doc, d.at)) {
+	want, err := withObject(c.doc, d.at, d.o.Identity, id, to)
+	if err != nil || !same(doc, want) {
 		return nil, fmt.Errorf("the object cannot be edited by itself in %s: other parts of the file depend on it, or the format has no such value", c.path)
 	}
 	return next, nil

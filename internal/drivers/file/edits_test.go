@@ -131,6 +131,7 @@ func TestTextOfJSON(t *testing.T) {
 		{what: "the first one comes", text: "{\n  \"o\": {}\n}\n", at: "o", id: "a", config: `{"x":1}`, want: "{\n  \"o\": {\n    \"a\": {\n      \"x\": 1\n    }\n  }\n}\n"},
 		{what: "a type that JSON has not", text: `{"a": {"x": 1}}`, id: "a", config: `{"x":{"!date":"2024-05-01"}}`, words: []string{"a/x", "!date"}},
 		{what: "a real key with a mark", text: `{"a": {"!x": 1}}`, id: "a", config: `{"!map":{"!x":2}}`, want: `{"a": {"!x": 2}}`},
+		{what: "an object goes from among some without a name", text: `{"l": [{"name": "a"}, {"x": 1}, {"name": ""}]}`, at: "l", identity: "name", id: "a", want: `{"l": [{"x": 1}, {"name": ""}]}`},
 		{what: "a member that stands twice next to another object", text: "{\n \"a\": {\"x\": 1, \"x\": 2},\n \"b\": {\"y\": 1}\n}", id: "b", config: `{"y":2}`, want: "{\n \"a\": {\"x\": 1, \"x\": 2},\n \"b\": {\"y\": 2}\n}"},
 		{what: "a member that stands twice", text: "{\n \"a\": {\"x\": 1,\n \"x\": 2},\n \"b\": {\"y\": 1}\n}", id: "a", config: `{"x":2}`, words: []string{"line 3", "twice"}},
 	} {
