@@ -3,6 +3,7 @@ package file
 import (
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -79,9 +80,9 @@ func (s *splicer) fresh(old string, v any, indent string, lines bool) (string, e
 		}
 	} else if list, is := v.([]any); is {
 		brackets = "[]"
-		for _, e := range list {
+		for i, e := range list {
 			if err := add("", e); err != nil {
-				return "", err
+				return "", within(strconv.Itoa(i), err)
 			}
 		}
 	} else {
@@ -246,7 +247,7 @@ func (b *box) elements(was, to []any) error {
 		if i < 0 {
 			e, err := b.made(nil, to[j])
 			if err != nil {
-				return err
+				return within(strconv.Itoa(j), err)
 			}
 			list = append(list, e)
 			continue
@@ -258,7 +259,7 @@ func (b *box) elements(was, to []any) error {
 		}
 		next = max(next, i+1)
 		if err := b.change(old[i], was[i], to[j]); err != nil {
-			return err
+			return within(strconv.Itoa(j), err)
 		}
 		list = append(list, old[i])
 	}

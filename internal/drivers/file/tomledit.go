@@ -41,10 +41,6 @@ func (t *tomlEdit) first(path []string, f func(*statement) bool) int {
 	return slices.IndexFunc(t.list, func(s statement) bool { return under(s.path, path) && f(&s) })
 }
 
-func (t *tomlEdit) has(path []string) bool {
-	return t.first(path, func(*statement) bool { return true }) >= 0
-}
-
 // assigned is the index of the statement that gives a path its value.
 func (t *tomlEdit) assigned(path []string) int {
 	return t.first(path, func(s *statement) bool { return !s.header() && len(s.path) == len(path) })
