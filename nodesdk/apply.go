@@ -1,6 +1,7 @@
 package nodesdk
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,9 +18,10 @@ const (
 	codeKind       = "unknown-kind"
 	codeMalformed  = "malformed"
 	codeSecret     = "secret-missing"
-	codeUnreadable = "unreadable" // the device cannot be read
-	codeState      = "node-state" // the node cannot write what it has to remember
-	codeDevice     = "device"     // the device answered with an error
+	codeUnreadable = "unreadable"   // the device cannot be read
+	codeState      = "node-state"   // the node cannot write what it has to remember
+	codeDevice     = "device"       // the device answered with an error
+	codeUnlike     = "other-values" // the device accepted the change, and has something else than was asked
 )
 
 // confirmWithin is how long a device waits for a change to be confirmed.
@@ -30,10 +32,14 @@ type operation struct {
 	*Apply
 	rec   *record
 	hash  string // of what is asked
+	asked json.RawMessage
 	was   *object
-	want  string // ETag of what is wanted, empty for nothing
+	to    *object // what the device is to have, nil for nothing
 	fresh json.RawMessage
 }
+
+// want is the ETag of what the device is to have, empty for nothing.
+func (op *operation) want() string { return op.to.etagOf() }
 
 // apply does an operation. It is not cut short when the session ends.
 func (d *device) apply(ctx context.Context, a *Apply) *Applied {
@@ -71,7 +77,7 @@ func (d *device) applyLocked(ctx context.Context, a *Apply) *Applied {
 		if err != nil {
 			return refused(OutcomeInvalid, codeMalformed, err.Error())
 		}
-		op.fresh = config
+		op.asked, op.fresh = config, config
 	}
 	op.hash = hash(a.Kind, a.ID, a.Delete, op.fresh)
 	op.rec = d.st.ops.Records[keyOf(a.Kind, a.ID)]
@@ -82,15 +88,17 @@ func (d *device) applyLocked(ctx context.Context, a *Apply) *Applied {
 	if op.was, err = d.read(ctx, a.Kind, a.ID); err != nil {
 		return refused(OutcomeFailed, codeUnreadable, err.Error())
 	}
-	if a.Op == op.rec.Op && op.hash == op.rec.Hash {
-		return &Applied{Outcome: OutcomeAlready, Object: d.message(op.was)}
-	}
-	if a.Op <= op.rec.Op {
+	again := a.Op == op.rec.Op && op.hash == op.rec.Hash
+	if a.Op <= op.rec.Op && !again {
 		return &Applied{Outcome: OutcomeConflict, Code: codeStaleOp, Object: d.message(op.was),
 			Error: fmt.Sprintf("operation %d of the object was done already, and this one is number %d", op.rec.Op, a.Op)}
 	}
 	if out := d.wanted(op, rules); out != nil {
 		return out
+	}
+	if again && op.was.etagOf() != op.want() {
+		return &Applied{Outcome: OutcomeConflict, Code: codeUnlike, Object: d.message(op.was),
+			Error: fmt.Sprintf("operation %d was done, and the device has something else since", a.Op)}
 	}
 	return d.change(ctx, op)
 }
@@ -115,25 +123,36 @@ func (d *device) wanted(op *operation, rules *nodeconfig.Rules) *Applied {
 	if err != nil {
 		return refused(OutcomeInvalid, codeMalformed, err.Error())
 	}
-	op.fresh, op.want = config, want.etag
+	op.fresh, op.to = config, want
 	return nil
+}
+
+// acknowledged is that the device has what was asked, with how it spells that.
+func (op *operation) acknowledged(o Outcome) *Applied {
+	out := &Applied{Outcome: o}
+	if op.to != nil && string(op.to.shown) != string(op.asked) {
+		out.Want = op.to.shown
+	}
+	return out
 }
 
 // change has the driver make an object what is wanted.
 func (d *device) change(ctx context.Context, op *operation) *Applied {
 	was := op.was.etagOf()
-	if was == op.want {
+	if was == op.want() {
 		if err := d.done(op, op.was); err != nil {
 			return refused(OutcomeUnknown, codeState, err.Error())
 		}
-		return &Applied{Outcome: OutcomeAlready, Object: d.message(op.was)}
+		out := op.acknowledged(OutcomeAlready)
+		out.Object = d.message(op.was)
+		return out
 	}
 	if was != op.IfMatch {
 		return &Applied{Outcome: OutcomeConflict, Object: d.message(op.was)}
 	}
 	rec := d.st.record(keyOf(op.Kind, op.ID))
 	op.rec = rec
-	rec.Begun = &intent{Op: op.Op, Term: op.Term, Hash: op.hash, Was: was, Want: op.want}
+	rec.Begun = &intent{Op: op.Op, Term: op.Term, Hash: op.hash, Was: was, Want: op.want()}
 	d.st.ops.Term = max(d.st.ops.Term, op.Term)
 	if err := errors.Join(d.st.saveVault(), d.st.saveOps()); err != nil {
 		rec.Begun = nil
@@ -144,7 +163,7 @@ func (d *device) change(ctx context.Context, op *operation) *Applied {
 		item := op.was.item
 		change.Was = &item
 	}
-	applyErr := d.push(ctx, change)
+	applyErr := d.push(ctx, op, change)
 	after, readErr := d.read(ctx, op.Kind, op.ID)
 	out := d.outcome(op, applyErr, after, readErr)
 	if readErr == nil {
@@ -168,7 +187,7 @@ func (d *device) change(ctx context.Context, op *operation) *Applied {
 }
 
 // push calls the driver.
-func (d *device) push(ctx context.Context, op Op) error {
+func (d *device) push(ctx context.Context, asked *operation, op Op) error {
 	ctx, cancel := context.WithTimeout(ctx, d.cfg.Timeout)
 	defer cancel()
 	c, confirms := d.cfg.Driver.(Confirmer)
@@ -178,10 +197,10 @@ func (d *device) push(ctx context.Context, op Op) error {
 	if err := d.guard("ApplyUnconfirmed", func() error { return c.ApplyUnconfirmed(ctx, op, confirmWithin) }); err != nil {
 		return err
 	}
-	// Only what can be read back is confirmed: the device takes the rest back by itself.
+	// Only what was asked is confirmed: the device takes anything else back by itself.
 	after, err := d.read(ctx, op.Kind, op.ID)
-	if err == nil && (after == nil) != op.Delete {
-		err = errors.New("the change is not there, so it is not confirmed")
+	if err == nil && after.etagOf() != asked.want() {
+		err = errors.New("the change is not confirmed, for the device " + d.unlike(asked, after))
 	}
 	if err != nil {
 		return err
@@ -189,7 +208,8 @@ func (d *device) push(ctx context.Context, op Op) error {
 	return d.guard("Confirm", func() error { return c.Confirm(ctx) })
 }
 
-// outcome judges by what the device has after the driver's answer.
+// outcome judges by what the device has after the driver's answer: an operation was applied if
+// that is what was asked, and in no other case.
 func (d *device) outcome(op *operation, applyErr error, after *object, readErr error) *Applied {
 	now, was := after.etagOf(), op.was.etagOf()
 	var invalid *InvalidError
@@ -198,26 +218,33 @@ func (d *device) outcome(op *operation, applyErr error, after *object, readErr e
 		return refused(OutcomeUnknown, codeUnreadable, readErr.Error())
 	case readErr != nil:
 		return refused(OutcomeUnknown, codeDevice, applyErr.Error()+"; then it could not be read: "+readErr.Error())
-	case applyErr == nil && op.Delete == (after == nil):
-		return &Applied{Outcome: OutcomeApplied}
-	case applyErr == nil && now == was:
-		return refused(OutcomeFailed, codeDevice, "the device accepted the change, and has what it had before")
-	case applyErr == nil:
-		return refused(OutcomeUnknown, codeDevice, "the device accepted the change, and has something else")
 	case errors.Is(applyErr, ErrConflict):
 		return refused(OutcomeConflict, "", "")
 	case errors.As(applyErr, &invalid) && now == was:
-		code := invalid.Code
-		if code == "" {
-			code = "invalid"
-		}
-		return refused(OutcomeInvalid, code, applyErr.Error())
-	case now == op.want && !d.confirms():
-		return &Applied{Outcome: OutcomeApplied}
+		return refused(OutcomeInvalid, cmp.Or(invalid.Code, "invalid"), applyErr.Error())
+	case now == op.want() && (applyErr == nil || !d.confirms()):
+		return op.acknowledged(OutcomeApplied)
+	case applyErr == nil:
+		return refused(OutcomeFailed, codeUnlike, "the device accepted the change, and "+d.unlike(op, after))
 	case now == was:
 		return refused(OutcomeFailed, codeDevice, applyErr.Error())
 	}
-	return refused(OutcomeUnknown, codeDevice, applyErr.Error())
+	return refused(OutcomeUnknown, codeDevice, applyErr.Error()+"; then it "+d.unlike(op, after))
+}
+
+// unlike names what the device has other than was asked, each field with both values.
+func (d *device) unlike(op *operation, after *object) string {
+	text := "has something else"
+	switch {
+	case after == nil:
+		text = "does not have the object"
+	case after.etagOf() == op.was.etagOf():
+		text = "has what it had before"
+	}
+	if op.to == nil || after == nil {
+		return text
+	}
+	return text + ": " + nodeconfig.Words(d.rules[op.Kind].Compare(op.to.shown, after.shown, nil))
 }
 
 // done makes it durable that an operation was applied, and what the device has after it.

@@ -223,7 +223,7 @@ const (
 	OutcomeAlready  Outcome = "already"  // it was applied before, or the object was like that
 	OutcomeConflict Outcome = "conflict" // the node has something else than IfMatch; nothing was changed
 	OutcomeInvalid  Outcome = "invalid"  // the device refused it; nothing was changed
-	OutcomeFailed   Outcome = "failed"   // nothing was changed; trying again may help
+	OutcomeFailed   Outcome = "failed"   // the device has not what was asked; trying again may help
 	OutcomeUnknown  Outcome = "unknown"  // it may have been applied, in part or whole
 )
 
@@ -235,6 +235,10 @@ type Applied struct {
 	Error   string  `json:"error,omitempty"` // free of secrets
 	// Object is what the device has now; nothing where there is none.
 	Object *Object `json:"object,omitempty"`
+	// Want is what was asked as the device spells it, with digests in the place of secrets;
+	// left out where that is what was asked. An object that was applied is one of the two
+	// under the collection's rules, or the operation counts as failed.
+	Want json.RawMessage `json:"want,omitempty"`
 	// Generation is that of the configuration after the operation.
 	Generation uint64 `json:"generation"`
 	// Effect says whether it is in effect, where the device can tell.

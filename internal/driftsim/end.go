@@ -12,10 +12,20 @@ import (
 func (w *World) newJudge() *judge.Judge { return judge.New(normal) }
 
 // seen is what the judge is told of a snapshot.
-func seen(s *drift.Snapshot) judge.Seen {
-	out := judge.Seen{Node: s.Node, Session: s.Session, Op: s.Op, Complete: s.Complete, Instance: s.Instance, Objects: map[judge.Place]string{}}
+func seen(s *drift.Snapshot, op uint64) judge.Seen {
+	out := judge.Seen{Node: s.Node, Session: s.Session, Op: op, Complete: s.Complete, Instance: s.Instance, Objects: map[judge.Place]string{}, Configs: map[judge.Place]string{}}
 	for i := range s.Objects {
-		out.Objects[judge.Place{Node: s.Node, Kind: s.Objects[i].Kind, ID: s.Objects[i].ID}] = s.Objects[i].ETag
+		p := judge.Place{Node: s.Node, Kind: s.Objects[i].Kind, ID: s.Objects[i].ID}
+		out.Objects[p], out.Configs[p] = s.Objects[i].ETag, string(s.Objects[i].Config)
+	}
+	return out
+}
+
+// said is what the judge is told of an answer.
+func said(a *drift.Answer) judge.Said {
+	out := judge.Said{Node: a.Node, Session: a.Session, Op: a.Op, Done: a.Outcome == drift.Applied || a.Outcome == drift.Already, Want: string(a.Want)}
+	if a.Object != nil {
+		out.There, out.Config = true, string(a.Object.Config)
 	}
 	return out
 }
@@ -26,7 +36,7 @@ func (w *World) end() {
 	w.quiet = true
 	for _, n := range w.nodes {
 		clear(n.refuses)
-		n.incomplete, n.blank, n.flaky = 0, 0, 0
+		n.incomplete, n.blank, n.flaky, n.quirks = 0, 0, 0, quirks{}
 		if n.conn == nil || n.conn.session != w.session(n) {
 			w.connect(n)
 		}

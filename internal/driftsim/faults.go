@@ -11,7 +11,7 @@ import (
 // fault has something go wrong.
 func (w *World) fault(n *node) {
 	until := w.now.Add(clock.Duration(1+w.rng.IntN(900)) * clock.Second)
-	switch w.rng.IntN(13) {
+	switch w.rng.IntN(17) {
 	case 0:
 		n.incomplete = until
 	case 1:
@@ -39,6 +39,8 @@ func (w *World) fault(n *node) {
 		if w.chance(50) {
 			w.restore()
 		}
+	case 12, 13, 14, 15:
+		n.quirk(until)
 	default:
 		n.own()
 	}
@@ -124,7 +126,7 @@ func (n *node) edit(p place) {
 		to, _ := nodeconfig.Decode(config)
 		for _, f := range []string{"port", "note", "rate", "outputs", "mode"} {
 			if n.w.chance(30) {
-				if v := to.(map[string]any)[f]; v != nil {
+				if v, there := to.(map[string]any)[f]; there {
 					m[f] = v
 				} else {
 					delete(m, f)
@@ -153,7 +155,7 @@ func (w *World) config() json.RawMessage {
 		m["host"] = []string{"localhost", "127.0.0.1", "example.org"}[w.rng.IntN(3)]
 	}
 	if w.chance(50) {
-		m["note"] = []string{"<a> & b", "plain", "5"}[w.rng.IntN(3)]
+		m["note"] = []any{"<a> & b", "plain", "5", "", nil}[w.rng.IntN(5)]
 	}
 	if w.chance(30) {
 		m["rate"] = json.Number([]string{"1.0", "1", "1.5"}[w.rng.IntN(3)])

@@ -32,13 +32,14 @@ type reply struct {
 	id       uint64
 	answer   *drift.Answer
 	snapshot *drift.Snapshot
+	op       uint64 // the newest operation that the node applied in truth, of a snapshot
 	effect   *drift.Effect
 }
 
 // step has the server decide about an input, and commits what comes of it.
 func (w *World) step(in drift.Input) error {
-	if s, is := in.(drift.Snapshot); is {
-		w.judge.Snapshot(seen(&s))
+	if a, is := in.(drift.Answer); is {
+		w.judge.Answer(said(&a))
 	}
 	events, err := w.state.Step(in, w.now)
 	w.commit(events)
@@ -92,7 +93,7 @@ func (w *World) connect(n *node) {
 		w.register(n)
 		key = n.key
 	}
-	in := drift.Connected{Node: n.name, Key: key, Instance: n.instanceName(), Machine: n.machine, Driver: "model", Version: "1", Op: n.op, Collections: n.collections()}
+	in := drift.Connected{Node: n.name, Key: key, Instance: n.instanceName(), Machine: n.machine, Driver: "model", Version: "1", Op: n.reported(), Collections: n.collections()}
 	if err := w.step(in); err != nil {
 		w.trace("%s is refused: %v", n.name, err)
 		return
@@ -151,7 +152,7 @@ func (w *World) serve(n *node, c *conn) {
 	if r.push == nil {
 		s := n.snapshot()
 		s.Session = c.session
-		out.snapshot = &s
+		out.snapshot, out.op = &s, n.op
 		w.trace("%s is read: complete %v, %d objects, op %d", n.name, s.Complete, len(s.Objects), s.Op)
 	} else {
 		a := n.apply(r.push)
@@ -180,6 +181,7 @@ func (w *World) receive(c *conn) {
 	if m.answer != nil {
 		w.must(w.step(*m.answer))
 	} else if m.id == c.asked {
+		w.judge.Snapshot(seen(m.snapshot, m.op))
 		w.must(w.step(*m.snapshot))
 		if st := w.state.Nodes[m.snapshot.Node]; st.Refusal != "" {
 			c.rest = w.now.Add(drift.RetryEvery)

@@ -54,6 +54,7 @@ type node struct {
 	incomplete clock.Instant           // what it cannot read as a whole, until then
 	blank      clock.Instant           // what it reads as empty, until then
 	flaky      clock.Instant           // it applies in part and reports an error, until then
+	quirks     quirks
 }
 
 func newNode(w *World, name string) *node {
@@ -84,7 +85,11 @@ func deviceRules() nodeconfig.Rules {
 
 // normal is a config as the device makes it: defaults, spellings and order are its own.
 func normal(config json.RawMessage) json.RawMessage {
-	v, err := nodeconfig.Decode(config)
+	folded, err := nodeconfig.Fold{Numbers: true}.Config(config)
+	if err != nil {
+		return config
+	}
+	v, err := nodeconfig.Decode(folded)
 	m, is := v.(map[string]any)
 	if err != nil || !is {
 		return config
@@ -164,7 +169,7 @@ func (n *node) actual(p place) *drift.Actual {
 
 // snapshot reads the whole configuration.
 func (n *node) snapshot() drift.Snapshot {
-	s := drift.Snapshot{Node: n.name, Generation: n.gen, Op: n.op, Complete: true, Instance: n.instanceName()}
+	s := drift.Snapshot{Node: n.name, Generation: n.gen, Op: n.reported(), Complete: true, Instance: n.instanceName()}
 	if n.incomplete > n.w.now {
 		s.Complete, s.Error = false, "a part cannot be read"
 	}
@@ -192,9 +197,12 @@ func (n *node) etag(p place) string {
 	return ""
 }
 
-// apply does an operation.
+// apply does an operation, and judges by what the device has then.
 func (n *node) apply(a *drift.Push) drift.Answer {
 	p := place{a.Kind, a.ID}
+	if n.quirks.lies > n.w.now {
+		return n.lie(a, p)
+	}
 	out := drift.Answer{Node: n.name, Op: a.Op}
 	hash := fmt.Sprint(a.Delete, string(a.Config))
 	r, was := n.records[p], n.objects[p]
@@ -202,33 +210,25 @@ func (n *node) apply(a *drift.Push) drift.Answer {
 		out.Outcome, out.Code, out.Error, out.Object = o, code, text, n.actual(p)
 		return out
 	}
-	done := func(o drift.Outcome) drift.Answer {
+	want, wantTag := n.wanted(a, p, was)
+	record := func() {
 		n.records[p] = record{a.Op, hash, n.etag(p)}
 		n.op = max(n.op, a.Op)
+	}
+	done := func(o drift.Outcome) drift.Answer {
+		record()
+		out.Want = want
 		return finish(o, "", "")
 	}
-	if !slices.Contains(n.kinds, a.Kind) {
-		return finish(drift.Invalid, "unknown-kind", "the node has no objects of that kind")
-	}
-	if a.Op == r.op && hash == r.hash {
-		return finish(drift.Already, "", "")
-	}
-	if a.Op <= r.op {
-		return finish(drift.Conflict, "stale-operation", "")
-	}
-	want, wantTag := json.RawMessage(nil), ""
-	if !a.Delete {
-		want = a.Config
-		if rules := deviceRules(); was != nil {
-			want = rules.Pushed(want, was.config)
-		}
-		want = normal(want)
-		wantTag = etagOf(p, want)
-	}
+	again := a.Op == r.op && hash == r.hash
 	switch {
+	case !slices.Contains(n.kinds, a.Kind):
+		return finish(drift.Invalid, "unknown-kind", "the node has no objects of that kind")
+	case a.Op <= r.op && !again:
+		return finish(drift.Conflict, "stale-operation", "")
 	case n.etag(p) == wantTag:
 		return done(drift.Already)
-	case n.etag(p) != a.IfMatch:
+	case n.etag(p) != a.IfMatch || again:
 		return finish(drift.Conflict, "", "")
 	case n.refuses[p] > n.w.now && !a.Delete:
 		return finish(drift.Invalid, "port-in-use", "the port is busy")
@@ -237,18 +237,18 @@ func (n *node) apply(a *drift.Push) drift.Answer {
 	}
 	n.w.judge.Applied(n.name, p.kind, p.id, n.etag(p), a.Op)
 	if n.flaky > n.w.now && n.w.chance(50) && !a.Delete {
-		n.put(p, n.w.mixed(was, want))
+		n.put(p, n.w.mixed(was, normal(want)))
 		return finish(drift.MaybeApplied, "device", "the device answered 500")
 	}
-	if a.Delete {
-		n.remove(p)
-	} else {
-		n.put(p, want)
-	}
-	if n.flaky > n.w.now {
-		n.records[p] = record{a.Op, hash, n.etag(p)}
-		n.op = max(n.op, a.Op)
+	n.make(a, p, want)
+	switch is := n.etag(p) == wantTag; {
+	case n.flaky > n.w.now:
+		if is {
+			record()
+		}
 		return finish(drift.MaybeApplied, "device", "the device did not answer")
+	case !is:
+		return finish(drift.NotApplied, "other-values", "the device accepted the change, and has something else")
 	}
 	return done(drift.Applied)
 }

@@ -202,6 +202,14 @@ func (l *link) answer(p *drift.Push, a *nodesdk.Applied) (drift.Answer, error) {
 	case x.ETag == "" || len(x.Config) > nodeconfig.MaxConfig:
 		return in, errors.New("the object has no ETag, or is too large")
 	}
+	if len(a.Want) > 0 {
+		if in.Want = prose.Escaped(a.Want); len(in.Want) > nodeconfig.MaxConfig {
+			return in, errors.New("what it spells otherwise is too large")
+		}
+		if _, err := nodeconfig.Decode(in.Want); err != nil {
+			return in, err
+		}
+	}
 	_, err := nodeconfig.Decode(x.Config)
 	return in, err
 }

@@ -160,6 +160,50 @@ func editInBetween(r *rig) {
 	}
 }
 
+// forgotten: the driver accepts a change and the device has what it had before. That is no
+// success.
+func forgotten(r *rig) {
+	e := r.h.Examples[0]
+	nothing := func(context.Context, nodesdk.Op, func() error) error { return nil }
+	try := func(what string, config json.RawMessage, was *nodesdk.Object) {
+		r.Helper()
+		etag := ""
+		if was != nil {
+			etag = was.ETag
+		}
+		r.driver.disturb(nothing, nil)
+		got := r.apply(r.operation(e.Kind, e.ID, config, etag))
+		r.driver.disturb(nil, nil)
+		if got.Outcome == nodesdk.OutcomeApplied || got.Outcome == nodesdk.OutcomeAlready || got.Error == "" || !reflect.DeepEqual(r.has(e.Kind, e.ID), was) {
+			r.Fatalf("%s that the device forgets is %+v", what, got)
+		}
+	}
+	try("a creation", e.Config, nil)
+	made := r.create(e)
+	try("an edit", e.Edited, made)
+	try("a deletion", nil, made)
+}
+
+// editAfter: a person edits after the driver applied, and before the client read what is there.
+func editAfter(r *rig) {
+	e := r.h.Examples[0]
+	made := r.create(e)
+	var editErr error
+	r.driver.disturb(func(_ context.Context, _ nodesdk.Op, apply func() error) error {
+		err := apply()
+		editErr = r.device.edit()(e.Kind, e.ID, e.Config)
+		return err
+	}, nil)
+	got := r.apply(r.operation(e.Kind, e.ID, e.Edited, made.ETag))
+	r.driver.disturb(nil, nil)
+	if editErr != nil {
+		r.Fatal(editErr)
+	}
+	if got.Outcome == nodesdk.OutcomeApplied || got.Outcome == nodesdk.OutcomeAlready || got.Error == "" {
+		r.Fatalf("what somebody undid at once is %+v", got)
+	}
+}
+
 func restart(r *rig) {
 	before := map[string]nodesdk.Object{}
 	for _, e := range r.h.Examples {

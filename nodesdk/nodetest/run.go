@@ -22,6 +22,8 @@ var cases = []testCase{
 	{"hand edit by file", needs("no file to edit", func(d *Device) bool { return d.EditByFile != nil }), editByFile},
 	{"hand edit by API", needs("no API to edit by", func(d *Device) bool { return d.EditByAPI != nil }), editByAPI},
 	{"edit between read and apply", needs("no way to edit by hand, or the device has no revisions", func(d *Device) bool { return d.edit() != nil && !d.NoRevisions }), editInBetween},
+	{"accepted and forgotten", nil, forgotten},
+	{"edit between apply and read", needs("no way to edit by hand", func(d *Device) bool { return d.edit() != nil }), editAfter},
 	{"restart with persistence", needs("the device cannot be restarted", func(d *Device) bool { return d.Restart != nil }), restart},
 	{"restart without persistence", needs("the device keeps what it has", func(d *Device) bool { return d.RestartEmpty != nil }), restartEmpty},
 	{"restart of the node", nil, restartNode},

@@ -227,7 +227,7 @@ func (a *objects) history() *cobra.Command {
 // input is where a definition comes from.
 type input struct {
 	file, node, id     string
-	set                []string
+	set, unset         []string
 	allowPorts, dryRun bool
 }
 
@@ -237,7 +237,7 @@ func (in *input) flags(cmd *cobra.Command, kind string) {
 	if kind != nodeconfig.Tunnel {
 		f.StringVar(&in.node, "node", "", "the node that has it")
 		f.StringVar(&in.id, "id", "", "what the device calls it (default NAME)")
-		f.StringArrayVar(&in.set, "set", nil, "a field, such as port=5004 or media.codec='\"h264\"'; a value that is no JSON is a text")
+		f.StringArrayVar(&in.set, "set", nil, "a field, such as port=5004 or media.codec='\"h264\"'; a value that is no JSON is a text, and null is one")
 	}
 	f.BoolVar(&in.allowPorts, "allow-port-conflict", false, "set it although something else uses one of its ports")
 	f.BoolVar(&in.dryRun, "dry-run", false, "say what would change on which node, and change nothing")
@@ -293,11 +293,15 @@ func (a *objects) edit() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "edit NAME", Short: "Change " + a.one() + ", in your editor or with a file or single fields",
 		Long: a.examples(`Opens the definition as YAML in $VISUAL, $EDITOR or vi, and sets what was saved if it
-changed. With -f the file is set as it is; with --set single fields are changed.
+changed. With -f the file is set as it is; with --set single fields are changed,
+and with --unset they are taken out; --set FIELD=null has a field be null, which is another thing.
 --from opens an older version, as a draft for a new one.`),
 		Example: a.examples("  steady KIND edit a\n  steady KIND edit a -f a.yaml\n  steady KIND edit a --from 3"),
 	}
 	in.flags(cmd, a.kind)
+	if a.kind != nodeconfig.Tunnel {
+		cmd.Flags().StringArrayVar(&in.unset, "unset", nil, "a field that is taken out, such as media.codec")
+	}
 	cmd.Flags().Uint64Var(&from, "from", 0, "begin with the definition of this version")
 	reason := command.RequiresReason(cmd)
 	return a.names(a.PrintsData(a.talks(cmd, func(ctx context.Context, c *operator.Client, args []string) error {
@@ -314,7 +318,7 @@ changed. With -f the file is set as it is; with --set single fields are changed.
 		switch {
 		case in.file != "":
 			d, err = a.definition(&in)
-		case in.node != "" || in.id != "" || len(in.set) > 0:
+		case in.node != "" || in.id != "" || len(in.set)+len(in.unset) > 0:
 			d, err = a.fields(&in, d)
 		default:
 			d, err = a.inEditor(ctx, o.Name, d)
@@ -416,16 +420,16 @@ bin, where it stays for seven days.`,
 
 // written is a definition as people write it.
 type written struct {
-	Mode   string             `json:"mode,omitempty" yaml:"mode,omitempty"`
-	Shared any                `json:"shared,omitempty" yaml:"shared,omitempty"`
-	Legs   map[string]*oneLeg `json:"legs,omitempty" yaml:"legs,omitempty"`
-	Alone  oneLeg             `json:"-" yaml:",inline"`
+	Mode   string             `yaml:"mode,omitempty"`
+	Shared config             `yaml:"shared,omitempty"`
+	Legs   map[string]*oneLeg `yaml:"legs,omitempty"`
+	Alone  oneLeg             `yaml:",inline"`
 }
 
 type oneLeg struct {
-	Node   string `json:"node,omitempty" yaml:"node,omitempty"`
-	ID     string `json:"id,omitempty" yaml:"id,omitempty"`
-	Config any    `json:"config,omitempty" yaml:"config,omitempty"`
+	Node   string `yaml:"node,omitempty"`
+	ID     string `yaml:"id,omitempty"`
+	Config config `yaml:"config,omitempty"`
 }
 
 // definition reads one from a file, or from flags.
@@ -453,46 +457,22 @@ func readDefinition(kind, file string, raw []byte) (d nodeconfig.Definition, err
 	if len(w.Legs) == 0 {
 		w.Legs = map[string]*oneLeg{kind: &w.Alone}
 	}
-	d.Mode = w.Mode
-	if w.Shared != nil {
-		if d.Shared, err = json.Marshal(w.Shared); err != nil {
-			return d, exit.Badf("%s: shared: %v", file, err)
-		}
-	}
+	d.Mode, d.Shared = w.Mode, w.Shared.raw
 	for _, role := range slices.Sorted(maps.Keys(w.Legs)) {
 		l := w.Legs[role]
 		if l == nil {
 			return d, exit.Badf("%s: leg %s is empty", file, role)
 		}
-		leg := nodeconfig.Leg{Role: role, Node: l.Node, ID: l.ID}
-		if l.Config != nil {
-			if leg.Config, err = json.Marshal(l.Config); err != nil {
-				return d, exit.Badf("%s: leg %s: %v", file, role, err)
-			}
-		}
-		d.Legs = append(d.Legs, leg)
+		d.Legs = append(d.Legs, nodeconfig.Leg{Role: role, Node: l.Node, ID: l.ID, Config: l.Config.raw})
 	}
 	return d, nil
 }
 
 // writeDefinition is what readDefinition reads.
 func writeDefinition(kind string, d nodeconfig.Definition) (string, error) {
-	w := written{Mode: d.Mode}
-	decode := func(raw json.RawMessage) (v any, err error) {
-		if len(raw) == 0 {
-			return nil, nil
-		}
-		return v, yaml.Unmarshal(raw, &v)
-	}
-	var err error
-	if w.Shared, err = decode(d.Shared); err != nil {
-		return "", err
-	}
+	w := written{Mode: d.Mode, Shared: config{d.Shared}}
 	for _, l := range d.Legs {
-		one := &oneLeg{Node: l.Node, ID: l.ID}
-		if one.Config, err = decode(l.Config); err != nil {
-			return "", err
-		}
+		one := &oneLeg{Node: l.Node, ID: l.ID, Config: config{l.Config}}
 		if l.Role == kind { // the only one
 			w.Alone = *one
 			continue
@@ -519,40 +499,67 @@ func (a *objects) fields(in *input, d nodeconfig.Definition) (nodeconfig.Definit
 	if in.id != "" {
 		l.ID = in.id
 	}
-	config := map[string]any{}
+	root := map[string]any{}
 	if len(l.Config) > 0 {
-		if err := json.Unmarshal(l.Config, &config); err != nil {
+		v, err := nodeconfig.Decode(l.Config)
+		if err != nil {
 			return d, err
 		}
+		root, _ = v.(map[string]any)
 	}
 	for _, s := range in.set {
-		path, value, ok := strings.Cut(s, "=")
+		path, text, ok := strings.Cut(s, "=")
 		if !ok || path == "" {
 			return d, exit.Badf("--set %q: expected FIELD=VALUE", s)
 		}
-		var v any
-		if json.Unmarshal([]byte(value), &v) != nil {
-			v = value
+		v, err := nodeconfig.Decode([]byte(text))
+		if err != nil {
+			v = text
 		}
-		at := config
-		steps := strings.Split(path, ".")
-		for _, step := range steps[:len(steps)-1] {
-			next, is := at[step].(map[string]any)
-			if !is {
-				next = map[string]any{}
-				at[step] = next
-			}
-			at = next
+		at, last, err := within(root, path, true)
+		if err != nil {
+			return d, exit.Badf("--set %q: %v", s, err)
 		}
-		if v == nil {
-			delete(at, steps[len(steps)-1])
-		} else {
-			at[steps[len(steps)-1]] = v
+		at[last] = v
+	}
+	for _, path := range in.unset {
+		at, last, err := within(root, path, false)
+		if err != nil {
+			return d, exit.Badf("--unset %q: %v", path, err)
 		}
+		delete(at, last)
 	}
 	var err error
-	l.Config, err = json.Marshal(config)
+	l.Config, err = json.Marshal(root)
 	return d, err
+}
+
+// within returns the object that has the last field of a path, and the field's name. An object that
+// is not there is made, also in the place of null; a value that is no object is not replaced.
+func within(at map[string]any, path string, made bool) (map[string]any, string, error) {
+	steps := strings.Split(path, ".")
+	for i, step := range steps[:len(steps)-1] {
+		v := at[step]
+		next, isObject := v.(map[string]any)
+		_, _, typed := nodeconfig.TypeOf(v)
+		_, refers := nodeconfig.ReferenceOf(v)
+		here := strings.Join(steps[:i+1], ".")
+		switch {
+		case v == nil && made:
+			next = map[string]any{}
+			at[step] = next
+		case v == nil:
+			return nil, "", fmt.Errorf("there is no field %s", here)
+		case !isObject || typed || refers:
+			return nil, "", fmt.Errorf("%s is no object: set it as a whole, as in --set '%s={...}'", here, here)
+		}
+		at = next
+	}
+	last := steps[len(steps)-1]
+	if _, there := at[last]; !there && !made {
+		return nil, "", fmt.Errorf("there is no field %s", path)
+	}
+	return at, last, nil
 }
 
 // inEditor has a person change a definition.

@@ -19,7 +19,7 @@ func TestDeviceTextStaysOnItsLine(t *testing.T) {
 	text := "text\n" + forged + "\r" + forged
 	for name, show := range map[string]func(verbs) error{
 		"preview": func(a verbs) error {
-			return objects{a, nodeconfig.Flow}.preview("a", operator.ObjectPreview{Legs: []operator.LegPreview{{
+			return (&objects{a, nodeconfig.Flow, false}).preview("a", operator.ObjectPreview{Legs: []operator.LegPreview{{
 				Role: "sender", Node: "gw-1", Wait: &drift.Wait{Message: text}, Checked: true,
 				Fields: []drift.Field{{Field: text, Actual: &text, Desired: &text}}, Problems: []operator.DeviceProblem{{Field: text, Message: text}},
 			}}})

@@ -145,7 +145,7 @@ const shown = 80
 // stay in the fields.
 func (d Difference) Show() string {
 	var b strings.Builder
-	b.WriteString(d.Field + ": " + show(d.Observed) + " -> " + show(d.Desired))
+	b.WriteString(d.Field + ": " + Value(d.Observed) + " -> " + Value(d.Desired))
 	b.WriteString(" (" + string(d.Class) + ", " + string(d.Cause))
 	if d.Why != "" {
 		b.WriteString("; " + d.Why)
@@ -170,7 +170,8 @@ func Summary(ds []Difference) string {
 	return strings.Join(out, "; ")
 }
 
-func show(v string) string {
+// Value shows a value to people: one that is long is cut, a secret is named by its digest.
+func Value(v string) string {
 	if v == "" {
 		return "none"
 	}

@@ -116,6 +116,11 @@ func (c *comparison) readBack(in Snapshot, actual map[place]*Actual) legRef {
 	switch applied := c.applied(in, actual); {
 	case f.Delete && (x == nil || applied): // if something is there, somebody made it since
 	case applied && x != nil && x.Op == f.Op && x.OpETag == x.ETag:
+		if len(c.s.RulesOf(c.n.Name, f.Kind, o.Name).Compare(f.Config, x.Config, nil)) > 0 {
+			c.add(event.PushFailed{SyncOf: of, Op: f.Op, Code: codeConnectionLost, Attempt: l.Attempts,
+				Error: "the connection was lost before the node answered, and what it has is not spelt as what was asked: it is asked again"})
+			return ref
+		}
 		done.ETag, done.Observed = x.ETag, x.Config
 	case applied: // and somebody changed or deleted it since
 		if x != nil {
@@ -193,7 +198,11 @@ func (c *comparison) leg(o *Object, d *nodeconfig.Leg, l *Leg, x *Actual) {
 		c.close(c.n.Episodes[Key(p.kind, p.id)], "the node has what was asked for")
 	}
 	acked := l.Acked
-	changed := x != nil && acked != nil && rules.Changed(x.Config, &acked.Base)
+	var base *nodeconfig.Base // what the node acknowledged
+	if acked != nil {
+		base = &acked.Base
+	}
+	changed := x != nil && acked != nil && rules.Changed(x.Config, base)
 	switch desired := o.Definition.Config(d); {
 	case o.Removed && x == nil:
 		as(true)
@@ -204,9 +213,8 @@ func (c *comparison) leg(o *Object, d *nodeconfig.Leg, l *Leg, x *Actual) {
 	case o.Removed && acked == nil && len(rules.Compare(desired, x.Config, nil)) == 0:
 		as(false)
 	case o.Removed:
-		var base *nodeconfig.Base
 		if acked != nil {
-			desired, base = acked.Desired, &acked.Base
+			desired = acked.Desired
 		}
 		drift(Mismatched, true, rules.Compare(desired, x.Config, base))
 	case x == nil && acked == nil:
@@ -214,16 +222,13 @@ func (c *comparison) leg(o *Object, d *nodeconfig.Leg, l *Leg, x *Actual) {
 	case x == nil:
 		drift(Missing, acked.Version != o.Version, nil)
 	case acked == nil || changed && acked.Version != o.Version:
-		if differences := rules.Compare(desired, x.Config, nil); len(differences) > 0 {
-			if acked != nil {
-				differences = rules.Compare(desired, x.Config, &acked.Base)
-			}
+		if differences := rules.Compare(desired, x.Config, base); len(differences) > 0 {
 			drift(Mismatched, true, differences)
 			return
 		}
 		as(false)
 	case changed:
-		drift(Mismatched, false, rules.Compare(desired, x.Config, &acked.Base))
+		drift(Mismatched, false, rules.Compare(desired, x.Config, base))
 	default:
 		c.close(c.n.Episodes[Key(p.kind, p.id)], "the node has it as it was pushed")
 	}

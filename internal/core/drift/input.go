@@ -64,6 +64,8 @@ type Answer struct {
 	Error   string
 	// Object is what the node has now, nil where there is none.
 	Object *Actual
+	// Want is what was asked in the node's spelling, where that is another.
+	Want   json.RawMessage
 	Effect string
 }
 

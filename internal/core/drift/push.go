@@ -273,6 +273,10 @@ func (s *State) foldFailed(at clock.Instant, ev event.PushFailed) {
 	}
 }
 
+// CodeUnlike is the code of a push that was accepted, and after which the node has something
+// else than was asked.
+const CodeUnlike = "other-values"
+
 // CodeUnknownOutcome is the code of a push that may have been applied.
 const CodeUnknownOutcome = "outcome-unknown"
 
@@ -301,24 +305,69 @@ func (s *State) judge(n *Node, in Answer, now clock.Instant) []event.OfNodes {
 	if in.Object != nil {
 		in.Object.Config, _ = s.RulesOf(n.Name, f.Kind, o.Name).Redacted(in.Object.Config)
 	}
-	switch in.Outcome {
-	case Applied, Already:
-		if (in.Object == nil) == f.Delete {
-			ev := event.PushSucceeded{SyncOf: of, Op: f.Op, Delete: f.Delete, Version: f.Version, Already: in.Outcome == Already, Effect: in.Effect}
+	if len(in.Want) > 0 {
+		in.Want, _ = s.RulesOf(n.Name, f.Kind, o.Name).Redacted(in.Want)
+	}
+	acknowledges := in.Outcome == Applied || in.Outcome == Already
+	switch {
+	case acknowledges:
+		respelt, unlike := in.unlike(f, s.RulesOf(n.Name, f.Kind, o.Name))
+		if unlike == "" {
+			ev := event.PushSucceeded{SyncOf: of, Op: f.Op, Delete: f.Delete, Version: f.Version, Already: in.Outcome == Already, Respelt: respelt, Effect: in.Effect}
 			if in.Object != nil {
 				ev.ETag, ev.Observed = in.Object.ETag, in.Object.Config
 			}
 			return []event.OfNodes{ev}
 		}
-		in.Code, in.Error = CodeUnknownOutcome, "the node acknowledged the push, and has something else afterwards"
-	case Conflict:
+		in.Code, in.Error = CodeUnlike, unlike
+	case in.Outcome == Conflict:
 		return s.conflict(n, o, d, l, in, now)
-	case MaybeApplied:
+	case in.Outcome == MaybeApplied:
 		in.Code = CodeUnknownOutcome
 	}
 	attempt := l.Attempts + 1
-	return []event.OfNodes{event.PushFailed{SyncOf: of, Op: f.Op, Code: cmp.Or(in.Code, string(in.Outcome)), Error: clip(cmp.Or(in.Error, "the node gave no reason")),
-		Absent: in.Object == nil, Attempt: attempt, RetryAt: now.Add(backoff(n.Name+"/"+f.Object+"/"+f.Role, attempt))}}
+	failed := event.PushFailed{SyncOf: of, Op: f.Op, Code: cmp.Or(in.Code, string(in.Outcome)), Error: clip(cmp.Or(in.Error, "the node gave no reason")),
+		Absent: in.Object == nil, Attempt: attempt, RetryAt: now.Add(backoff(n.Name+"/"+f.Object+"/"+f.Role, attempt))}
+	c := comparison{s: s, n: n, out: []event.OfNodes{failed}}
+	if in.Outcome != MaybeApplied && in.etag() != f.IfMatch && (in.Object != nil || acknowledges) {
+		c.leg(o, d, l, in.Object) // it is not as before either: an operator is asked
+	}
+	return c.out
+}
+
+// etag is that of what the node has, empty for nothing.
+func (in *Answer) etag() string {
+	if in.Object == nil {
+		return ""
+	}
+	return in.Object.ETag
+}
+
+// unlike returns what the node that acknowledged an operation has other than was asked, empty if
+// nothing; and whether what it has is what was asked by the node's word alone.
+func (in *Answer) unlike(f *Flight, rules *nodeconfig.Rules) (respelt bool, text string) {
+	text = "the node acknowledged the push, and has something else"
+	switch {
+	case in.etag() == f.IfMatch && in.Object != nil:
+		text = "the node acknowledged the push, and has what it had before"
+	case in.Object == nil:
+		text = "the node acknowledged the push, and does not have the object"
+	}
+	switch {
+	case f.Delete && in.Object == nil:
+		return false, ""
+	case f.Delete || in.Object == nil:
+		return false, text
+	case len(rules.Compare(f.Config, in.Object.Config, nil)) == 0:
+		return false, ""
+	case len(in.Want) == 0:
+		return false, text + ": " + nodeconfig.Words(rules.Compare(f.Config, in.Object.Config, nil))
+	}
+	differences := rules.Compare(in.Want, in.Object.Config, nil)
+	if len(differences) == 0 {
+		return true, ""
+	}
+	return false, text + ": " + nodeconfig.Words(differences)
 }
 
 // clip bounds a text of a node and makes it one line.

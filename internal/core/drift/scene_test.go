@@ -200,7 +200,7 @@ func (s *scene) do(words []string) string {
 		}
 		return s.step(in)
 	case "answer":
-		in := drift.Answer{Node: node, Session: session(), Op: number(opts["op"]), Outcome: drift.Outcome(arg(1)), Code: opts["code"], Error: opts["error"]}
+		in := drift.Answer{Node: node, Session: session(), Op: number(opts["op"]), Outcome: drift.Outcome(arg(1)), Code: opts["code"], Error: opts["error"], Want: json.RawMessage(opts["want"])}
 		if in.Op == 0 && s.s.Nodes[node].Flight != nil {
 			in.Op = s.s.Nodes[node].Flight.Op
 		}

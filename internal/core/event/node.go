@@ -247,9 +247,11 @@ type PushSucceeded struct {
 	ETag     string          `json:"etag,omitempty"`
 	Observed json.RawMessage `json:"observed,omitempty"`
 	// ReadBack says that the acknowledgement was lost, and the node's configuration read
-	// instead. Already says that the node had it before.
+	// instead. Already says that the node had it before. Respelt says that Observed is other
+	// than what was asked, and that the node named it as how it spells just that.
 	ReadBack bool   `json:"readBack,omitempty"`
 	Already  bool   `json:"already,omitempty"`
+	Respelt  bool   `json:"respelt,omitempty"`
 	Effect   string `json:"effect,omitempty"`
 }
 

@@ -238,12 +238,11 @@ func portOf(s string) (Port, bool) {
 }
 
 // fieldRules are the rules of package diff for fields of a device: all of them can be set,
-// and one that nobody asked for is a difference if it is known what the device made of the
-// last push.
-type fieldRules struct{ base bool }
+// and one that nobody asked for is a difference.
+type fieldRules struct{}
 
 func (fieldRules) Class(string, string, string) (diff.Class, string) { return diff.InPlace, "" }
-func (f fieldRules) OwnsExtra(string) bool                           { return f.base }
+func (fieldRules) OwnsExtra(string) bool                             { return true }
 func (fieldRules) Default(string) string                             { return "" }
 
 // Base is what was pushed last, and what the device made of it, if that is known.
@@ -253,8 +252,8 @@ type Base struct {
 }
 
 // Compare returns the fields that differ between a config and what the node has, with who
-// changed each since base, which is nil when nothing was pushed. Without a base, or what the
-// device made of it, a field that nobody asked for is no difference.
+// changed each since base, which is nil when nothing was pushed. Only where it is known what the
+// device made of a push is anything but that very config no difference.
 func (r *Rules) Compare(desired, actual json.RawMessage, base *Base) []diff.Difference {
 	want, seen := r.Form(desired), r.Form(actual)
 	var b *diff.Baseline
@@ -262,7 +261,7 @@ func (r *Rules) Compare(desired, actual json.RawMessage, base *Base) []diff.Diff
 		b = &diff.Baseline{Desired: r.Form(base.Desired), Observed: r.Form(base.Observed)}
 	}
 	var out []diff.Difference
-	for _, d := range diff.Compare(want, seen, b, fieldRules{b != nil}) {
+	for _, d := range diff.Compare(want, seen, b, fieldRules{}) {
 		if r.Ignores(d.Field) {
 			continue
 		}
@@ -279,6 +278,28 @@ func (r *Rules) Compare(desired, actual json.RawMessage, base *Base) []diff.Diff
 		slices.SortFunc(out, func(x, y diff.Difference) int { return strings.Compare(x.Field, y.Field) })
 	}
 	return out
+}
+
+// mostWords bounds the fields that Words names.
+const mostWords = 6
+
+// Words names fields that differ, each with both values, in one line; a secret by the
+// beginning of its digest.
+func Words(differences []diff.Difference) string {
+	var out []string
+	value := func(v string) string {
+		if v == "" {
+			return "not set"
+		}
+		return diff.Value(v)
+	}
+	for _, d := range differences[:min(len(differences), mostWords)] {
+		out = append(out, d.Field+" is "+value(d.Observed)+" instead of "+value(d.Desired))
+	}
+	if more := len(differences) - mostWords; more > 0 {
+		out = append(out, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(out, "; ")
 }
 
 // lost are fields that nobody asked for and that the device had right after the push: that it

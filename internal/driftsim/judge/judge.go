@@ -22,10 +22,22 @@ type Place struct{ Node, Kind, ID string }
 type Seen struct {
 	Node     string
 	Session  uint64
-	Op       uint64
+	Op       uint64 // the newest that the node applied in truth
 	Complete bool
 	Instance string
 	Objects  map[Place]string // ETags
+	Configs  map[Place]string
+}
+
+// Said is an answer of a node as the server is given it.
+type Said struct {
+	Node    string
+	Session uint64
+	Op      uint64
+	Done    bool // it acknowledges the operation
+	There   bool // with an object
+	Config  string
+	Want    string // what was asked in its own spelling
 }
 
 // node is what the log says of one.
@@ -53,6 +65,8 @@ type flight struct {
 	place   Place
 	delete  bool
 	ifMatch string
+	asked   string
+	said    *Said // that answers it
 }
 
 // known is what the server has seen of a place.
@@ -124,6 +138,13 @@ func (j *Judge) Applied(name, kind, id, etag string, op uint64) {
 		j.Violate("S44", "operation %d on %v is none of the log", op, p)
 	} else if f.ifMatch != etag {
 		j.Violate("S44", "operation %d on %v replaces %q, the log says %q", op, p, etag, f.ifMatch)
+	}
+}
+
+// Answer is called before the server is given one.
+func (j *Judge) Answer(s Said) {
+	if n := j.node(s.Node); n.flight != nil && n.flight.op == s.Op && n.session == s.Session {
+		n.flight.said = &s
 	}
 }
 

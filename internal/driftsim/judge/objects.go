@@ -109,7 +109,8 @@ func (j *Judge) based(ev event.ConfigSet, old, o *object, l *nodeconfig.Leg) {
 	}
 	config := string(o.def.Config(l))
 	var was *nodeconfig.Leg
-	if old != nil && len(old.maybe)+len(old.gone) < len(old.def.Legs) {
+	_, settled := j.decided[p] // so the server has it still
+	if old != nil && (settled || len(old.maybe)+len(old.gone) < len(old.def.Legs)) {
 		was = old.at(p)
 	}
 	if f := j.node(p.Node).flight; f != nil && f.place == p && was != nil && !old.maybe[was.Role] {

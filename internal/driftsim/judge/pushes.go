@@ -2,6 +2,7 @@ package judge
 
 import (
 	"cmp"
+	"maps"
 
 	"github.com/steadyfleet/steady/internal/core/event"
 )
@@ -45,6 +46,9 @@ func (j *Judge) started(ev event.PushStarted) {
 	f := flight{op: ev.Op, place: p, delete: ev.Delete, ifMatch: ev.IfMatch}
 	if o != nil {
 		f.object = o.kind + "/" + o.name
+		if l := o.at(p); l != nil {
+			f.asked = string(o.def.Config(l))
+		}
 	}
 	n.flight, n.sent[ev.Op] = &f, f
 	j.matches(ev, p)
@@ -93,9 +97,13 @@ func (j *Judge) inOrder(ev event.PushStarted, p Place, o *object) {
 func (j *Judge) succeeded(ev event.PushSucceeded) {
 	n := j.node(ev.Node)
 	p, o := j.placeOf(ev.SyncOf)
+	asked := ""
 	if f := n.flight; f != nil && f.op == ev.Op {
-		p, n.flight = f.place, nil
+		p, n.flight, asked = f.place, nil, f.asked
 		o = j.owner(p)
+		j.compared(f, ev, nameOf(o, p))
+	} else if ev.Op == 0 && !ev.Delete && o != nil && o.at(p) != nil {
+		j.taken(p, o, string(ev.Observed))
 	} else if ev.Op != 0 {
 		j.Violate("S47", "operation %d of %s succeeded, and was not on its way", ev.Op, ev.Node)
 	}
@@ -103,7 +111,9 @@ func (j *Judge) succeeded(ev event.PushSucceeded) {
 	delete(j.unsure, p)
 	if !ev.Delete {
 		k := &known{version: ev.Version, etag: ev.ETag, observed: string(ev.Observed), guessed: ev.ReadBack || len(ev.Observed) == 0}
-		if o != nil && o.at(p) != nil && o.version == ev.Version {
+		if asked != "" {
+			k.desired = asked
+		} else if o != nil && o.at(p) != nil && o.version == ev.Version {
 			k.desired = string(o.def.Config(o.at(p)))
 		}
 		j.acked[p] = k
@@ -125,6 +135,49 @@ func (j *Judge) succeeded(ev event.PushSucceeded) {
 	}
 }
 
+// compared holds an acknowledgement against what was asked: the node has just that, or what it
+// calls its own spelling of it.
+func (j *Judge) compared(f *flight, ev event.PushSucceeded, name string) {
+	as := func(config string) bool { return j.spelt(f.place, name, config, string(ev.Observed)) }
+	switch s := f.said; {
+	case ev.Delete != f.delete:
+		j.Violate("S45", "operation %d of %s is to delete: %v, and did: %v", ev.Op, ev.Node, f.delete, ev.Delete)
+	case ev.ReadBack && (ev.Delete || len(ev.Observed) == 0 || as(f.asked)):
+	case ev.ReadBack:
+		j.Violate("S45", "operation %d of %s is read back as %s, and asked was %s", ev.Op, ev.Node, ev.Observed, f.asked)
+	case s == nil || !s.Done || s.There == ev.Delete:
+		j.Violate("S45", "operation %d of %s is acknowledged, and the node answered %+v", ev.Op, ev.Node, s)
+	case ev.Delete:
+	case s.Config != string(ev.Observed) || !as(f.asked) && (s.Want == "" || !as(s.Want)):
+		j.Violate("S45", "operation %d of %s is acknowledged with %s, and asked was %s, which it spells %q", ev.Op, ev.Node, ev.Observed, f.asked, s.Want)
+	}
+}
+
+// taken holds what is taken for pushed without a push against what is wanted: each value is that,
+// or what the device made of the same wish before.
+func (j *Judge) taken(p Place, o *object, observed string) {
+	value := func(config string) map[string]string { return members(j.plain(p, o.name, config, false)) }
+	want, now := value(string(o.def.Config(o.at(p)))), value(observed)
+	was, then := map[string]string{}, map[string]string{}
+	k := j.acked[p]
+	if k != nil && k.observed != "" {
+		was, then = value(k.desired), value(k.observed)
+	}
+	for _, config := range []map[string]string{want, now} {
+		for f := range config { // order-free: all of them count
+			if now[f] != want[f] && (k == nil || k.observed == "" || now[f] != then[f] || want[f] != was[f]) {
+				j.Violate("S45", "%v is taken for pushed with %s of %s, and wanted is %q", p, f, observed, want[f])
+			}
+		}
+	}
+}
+
+// spelt reports whether two configs are the same value by value, but for what is ignored and the
+// order of sets.
+func (j *Judge) spelt(p Place, name, a, b string) bool {
+	return maps.Equal(members(j.plain(p, name, a, false)), members(j.plain(p, name, b, false)))
+}
+
 func (j *Judge) failed(ev event.PushFailed) {
 	n := j.node(ev.Node)
 	if n.flight == nil || n.flight.op != ev.Op {
@@ -132,7 +185,12 @@ func (j *Judge) failed(ev event.PushFailed) {
 		return
 	}
 	p := n.flight.place
-	if s := j.snapshot; s != nil && s.Node == ev.Node && s.Op >= ev.Op {
+	name := nameOf(j.owner(p), p)
+	if s := n.flight.said; s != nil && s.Done && s.There && !n.flight.delete && j.spelt(p, name, n.flight.asked, s.Config) {
+		j.Violate("S45", "operation %d of %s is said to have failed, and the node acknowledged just what was asked", ev.Op, ev.Node)
+	}
+	// What is spelt otherwise than it was asked needs the node's word, and is asked again.
+	if s := j.snapshot; s != nil && s.Node == ev.Node && s.Op >= ev.Op && (ev.RetryAt != 0 || s.Configs[p] == "" || j.spelt(p, name, n.flight.asked, s.Configs[p])) {
 		j.Violate("S45", "operation %d of %s is said to have failed, and the node applied it", ev.Op, ev.Node)
 	}
 	if ev.Absent {

@@ -12,10 +12,11 @@ import (
 
 // same compares two configs but for what is ignored.
 func (j *Judge) same(p Place, name string, a, b string) bool {
-	return j.plain(p, name, a) == j.plain(p, name, b)
+	return j.plain(p, name, a, true) == j.plain(p, name, b, true)
 }
 
-func (j *Judge) plain(p Place, name, config string) string {
+// plain is a config without what is ignored, in the device's spelling or its own.
+func (j *Judge) plain(p Place, name, config string, normal bool) string {
 	v, err := nodeconfig.Decode([]byte(config))
 	m, is := v.(map[string]any)
 	if err != nil || !is {
@@ -29,6 +30,9 @@ func (j *Judge) plain(p Place, name, config string) string {
 	}
 	raw, _ := json.Marshal(m)
 	out, _ := nodeconfig.Canonical(raw)
+	if !normal {
+		return string(out)
+	}
 	return string(j.normal(out))
 }
 
@@ -36,7 +40,7 @@ func (j *Judge) plain(p Place, name, config string) string {
 // that it did not have right after it was pushed.
 func (j *Judge) asObserved(p Place, o *object, l *nodeconfig.Leg, has, observed string) bool {
 	asked := members(string(o.def.Config(l)))
-	want, now, then := members(j.plain(p, o.name, string(o.def.Config(l)))), members(j.plain(p, o.name, has)), members(j.plain(p, o.name, observed))
+	want, now, then := members(j.plain(p, o.name, string(o.def.Config(l)), true)), members(j.plain(p, o.name, has, true)), members(j.plain(p, o.name, observed, true))
 	for f, v := range now { // order-free: all of them count
 		if v != then[f] && (v != want[f] || asked[f] == "") && (observed != "" || asked[f] != "") {
 			return false

@@ -229,6 +229,7 @@ func (d *Driver) answer(err error, op nodesdk.Op) error {
 // Normalize implements nodesdk.Driver. Caddy keeps a configuration as it was written; an
 // address of the network tcp has two spellings.
 func (d *Driver) Normalize(it nodesdk.Item) nodesdk.Item {
+	it = nodesdk.Fold{Numbers: true}.Item(it) // Caddy keeps its JSON with floats alone, and null as it is
 	v, err := nodeconfig.Decode(it.Config)
 	m, is := v.(map[string]any)
 	if err != nil || !is {

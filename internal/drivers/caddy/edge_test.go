@@ -14,6 +14,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/steadyfleet/steady/internal/core/nodeconfig"
 	"github.com/steadyfleet/steady/internal/testkit"
 	"github.com/steadyfleet/steady/nodesdk"
 )
@@ -229,4 +230,20 @@ func TestSecretsAreHidden(t *testing.T) {
 			t.Fatalf("%d of %d are hidden: %s", digests, len(canaries), got)
 		}
 	})
+}
+
+// TestWhatCaddyFolds: Caddy has one type of number and keeps null, and what it has after a push
+// is what was asked in that form.
+func TestWhatCaddyFolds(t *testing.T) {
+	t.Parallel()
+	d := start(t).driver()
+	config := json.RawMessage(`{"listen":["127.0.0.1:0"],"idle_timeout":5000000000.0,"routes":null,"logs":{"logger_names":null}}`)
+	must(t, do(t, d, "web", config))
+	s, err := d.Snapshot(t.Context())
+	must(t, err)
+	want, err := nodeconfig.Canonical(d.Normalize(nodesdk.Item{Kind: "flow", ID: "web", Config: config}).Config)
+	must(t, err)
+	if got, err := nodeconfig.Canonical(d.Normalize(s.Items[0]).Config); err != nil || string(got) != string(want) {
+		t.Errorf("it has %s after %s, %v", got, want, err)
+	}
 }

@@ -65,6 +65,7 @@ const (
 
 // Normalize implements nodesdk.Driver.
 func (d *Driver) Normalize(it nodesdk.Item) nodesdk.Item {
+	it = nodesdk.Fold{Nulls: true, Numbers: true}.Item(it) // the file has texts, and no null
 	v, err := nodeconfig.Decode(it.Config)
 	m, is := v.(map[string]any)
 	if err != nil || !is {

@@ -166,6 +166,7 @@ func TestNormal(t *testing.T) {
 		`{"valid-lifetime":3600,"subnet4":[` + subnet + `]}`, `{"subnet4":[{"id":1,"subnet":"10.0.0.0/8","valid-lifetime":60,"t1-percent":0.4}],"t1-percent":0.4}`,
 		`{"shared-networks":[{"name":"f","valid-lifetime":100,"subnet4":[{"id":9,"subnet":"10.9.0.0/24"}]}],"dhcp-ddns":{"enable-updates":false,"server-port":53002}}`,
 		`{"client-classes":[{"name":"voip","test":"member('KNOWN')"}],"option-data":[{"name":"routers","code":3,"data":"10.0.0.1"}]}`,
+		`{"user-context":{"null":null,"float":1.0,"integer":9007199254740993,"object":{},"list":[],"text":""}}`,
 	} {
 		var was *nodesdk.Item
 		if s := testkit.Value(d.Snapshot(t.Context()))(t); len(s.Items) > 0 {

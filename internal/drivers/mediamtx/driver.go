@@ -153,6 +153,7 @@ func (d *Driver) Snapshot(ctx context.Context) (nodesdk.State, error) {
 
 // Normalize implements nodesdk.Driver: a path's name is no part of its config.
 func (d *Driver) Normalize(it nodesdk.Item) nodesdk.Item {
+	it = nodesdk.Fold{Nulls: true, Numbers: true}.Item(it) // a field that is null is left to MediaMTX
 	m, err := base.Object(it.Config)
 	if err != nil {
 		return it

@@ -244,6 +244,7 @@ func (d *Driver) one(ctx context.Context, s *session, id string) (*nodesdk.Item,
 // Normalize implements nodesdk.Driver: values as XML has them, without the keys, which are
 // the name.
 func (d *Driver) Normalize(it nodesdk.Item) nodesdk.Item {
+	it = nodesdk.Fold{Nulls: true, Numbers: true}.Item(it) // XML has no null, and 1.0 is how a decimal64 is spelt
 	m, err := base.Object(it.Config)
 	if err != nil {
 		return it

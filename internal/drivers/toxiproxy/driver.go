@@ -97,6 +97,7 @@ func (d *Driver) Snapshot(ctx context.Context) (nodesdk.State, error) {
 // Normalize implements nodesdk.Driver: addresses as Toxiproxy reports them, and no enabled,
 // which is the default.
 func (d *Driver) Normalize(it nodesdk.Item) nodesdk.Item {
+	it = nodesdk.Fold{Nulls: true}.Item(it) // Toxiproxy takes null for nothing, and has no number
 	m, err := base.Object(it.Config)
 	if err != nil {
 		return it
