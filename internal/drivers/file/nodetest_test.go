@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/steadyfleet/steady/internal/testkit"
 	"github.com/steadyfleet/steady/nodesdk"
 	"github.com/steadyfleet/steady/nodesdk/nodetest"
 )
