@@ -112,9 +112,6 @@ func somethingElse(r *rig) {
 	instead := func(config json.RawMessage) {
 		r.driver.disturb(func(ctx context.Context, op nodesdk.Op, _ func() error) error {
 			op.Delete, op.Config = config == nil, config
-			if c, confirms := r.device.Driver.(nodesdk.Confirmer); confirms {
-				return c.ApplyUnconfirmed(ctx, op, r.patience())
-			}
 			return r.device.Driver.Apply(ctx, op)
 		}, nil)
 	}
