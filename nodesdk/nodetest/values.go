@@ -15,7 +15,7 @@ import (
 // otherValues is the code of an operation that the device accepted, and has something else.
 const otherValues = "other-values"
 
-// takenAway: an edit without a member that the object has takes it away. A device may refuse that; one that
+// takenAway: an edit without a member that the object has removes it. A device may refuse that; one that
 // accepts it and keeps the member merges where it should replace.
 func takenAway(r *rig) {
 	gone := 0
@@ -36,7 +36,7 @@ func takenAway(r *rig) {
 		}
 	}
 	if gone == 0 {
-		r.Fatal("no member of an example can be taken away, so that nothing shows whether an edit replaces: give an example with a member that is not required")
+		r.Fatal("no member of an example can be removed, so that nothing shows whether an edit replaces: give an example with a member that is not required")
 	}
 }
 

@@ -101,7 +101,7 @@ func TestSetAndUnset(t *testing.T) {
 		{`{"a":1}`, nil, []string{"b"}, "there is no field b"},
 		{`{"a":1}`, nil, []string{"b.c"}, "there is no field b"},
 	} {
-		d, err := objects{kind: nodeconfig.Flow}.fields(&input{set: tc.set, unset: tc.unset}, nodeconfig.Definition{Legs: []nodeconfig.Leg{{Role: nodeconfig.Flow, Node: "n", Config: json.RawMessage(tc.was)}}})
+		d, err := (&objects{kind: nodeconfig.Flow}).fields(&input{set: tc.set, unset: tc.unset}, nodeconfig.Definition{Legs: []nodeconfig.Leg{{Role: nodeconfig.Flow, Node: "n", Config: json.RawMessage(tc.was)}}})
 		if err != nil {
 			if !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("%s with %v, without %v: %v, want %q", tc.was, tc.set, tc.unset, err, tc.want)
