@@ -12,8 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/nodeconfig"
-	"github.com/steadyfleet/steady/internal/core/tokentext"
 )
 
 // Config is what Run needs. Open fills in what the token of a node has: Name, StateDir, Server,
@@ -65,7 +65,7 @@ func (c *Config) check() error {
 		return errors.New("a node needs a name and a folder for its state")
 	case len(c.Collections) == 0 || len(c.Collections) > nodeconfig.MaxKinds:
 		return fmt.Errorf("a driver has 1 to %d collections of objects, not %d", nodeconfig.MaxKinds, len(c.Collections))
-	case bytes.HasPrefix(bytes.TrimSpace(c.Token), []byte(tokentext.Prefix)):
+	case bytes.HasPrefix(bytes.TrimSpace(c.Token), []byte(fleet.TokenPrefix)):
 		return errors.New("Token is the text that steady node token writes: have Open make the Config of it")
 	case c.RootCAs == nil:
 		return errors.New("no certificates are given by which to verify the server")

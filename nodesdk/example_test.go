@@ -40,13 +40,14 @@ func (m *Mixer) Apply(ctx context.Context, op nodesdk.Op) error {
 	return m.do(ctx, http.MethodPut, "/streams/"+url.PathEscape(op.ID), op.Config, nil)
 }
 
-// Normalize takes defaults away, so that a config without them is no other one.
+// Normalize takes defaults away, so that a config without them is no other one. What it does not
+// know it keeps to the digit.
 func (m *Mixer) Normalize(it nodesdk.Item) nodesdk.Item {
-	var config map[string]any
+	var config map[string]json.RawMessage
 	if json.Unmarshal(it.Config, &config) != nil {
 		return it
 	}
-	if config["gain"] == float64(0) {
+	if string(config["gain"]) == "0" {
 		delete(config, "gain")
 	}
 	it.Config, _ = json.Marshal(config)
@@ -100,13 +101,13 @@ func (m mixer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		defer m.mu.Unlock()
 		_ = json.NewEncoder(w).Encode(m.items)
 	case http.MethodPut:
-		var config map[string]any
+		var config map[string]json.RawMessage
 		if json.NewDecoder(r.Body).Decode(&config) != nil || config["port"] == nil {
 			w.WriteHeader(http.StatusUnprocessableEntity)
 			return
 		}
 		if config["gain"] == nil {
-			config["gain"] = 0 // a default that the device fills in
+			config["gain"] = json.RawMessage("0") // a default that the device fills in
 		}
 		raw, _ := json.Marshal(config)
 		m.set(name, string(raw))

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
-	"github.com/steadyfleet/steady/internal/core/tokentext"
+	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/disk"
 )
 
@@ -41,7 +41,7 @@ func Open(token, stateDir string) (Config, error) {
 		return Config{}, err
 	}
 	line, what := strings.TrimSpace(token), "the token"
-	if !strings.HasPrefix(line, tokentext.Prefix) {
+	if !strings.HasPrefix(line, fleet.TokenPrefix) {
 		if line, err = given(token, kept, stateDir); err != nil {
 			return Config{}, err
 		}
@@ -50,7 +50,7 @@ func Open(token, stateDir string) (Config, error) {
 	if line == kept && kept != "" {
 		what = filepath.Join(stateDir, fileToken)
 	}
-	text, claims, err := tokentext.Node(line)
+	text, claims, err := fleet.ReadNodeToken(line)
 	if err != nil {
 		return Config{}, fmt.Errorf("%s cannot register a node: %w; needed is the file that steady node token NODE writes", what, err)
 	}
@@ -94,7 +94,7 @@ func readToken(path string) (string, error) {
 		return "", fmt.Errorf("read the token: %w", err)
 	}
 	defer f.Close()
-	raw, err := io.ReadAll(io.LimitReader(f, tokentext.Max+1))
+	raw, err := io.ReadAll(io.LimitReader(f, fleet.MaxTokenText+1))
 	if err != nil {
 		return "", fmt.Errorf("read the token: %w", err)
 	}
@@ -102,8 +102,8 @@ func readToken(path string) (string, error) {
 }
 
 // keepToken keeps a token for later starts, unless the folder is another node's.
-func keepToken(stateDir, line, kept string, now tokentext.Claims) error {
-	if _, was, err := tokentext.Node(kept); err == nil && (was.Node != now.Node || was.Fleet != now.Fleet) {
+func keepToken(stateDir, line, kept string, now fleet.TokenClaims) error {
+	if _, was, err := fleet.ReadNodeToken(kept); err == nil && (was.Node != now.Node || was.Fleet != now.Fleet) {
 		return fmt.Errorf("the state folder %s is of node %s of fleet %s, and the token is for node %s of fleet %s: give each node a folder of its own",
 			stateDir, was.Node, was.Fleet, now.Node, now.Fleet)
 	}

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
-	"github.com/steadyfleet/steady/internal/core/tokentext"
+	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/identity"
 	"github.com/steadyfleet/steady/internal/testkit"
 	"github.com/steadyfleet/steady/internal/testkit/testfleet"
@@ -32,7 +32,7 @@ func newTokens(t *testing.T) *tokens {
 }
 
 func (k *tokens) text(envelope []byte) string {
-	return tokentext.Text{Envelope: envelope, Server: "https://steady.example:8443", ServerCA: k.ca, Root: k.root}.String()
+	return fleet.TokenText{Envelope: envelope, Server: "https://steady.example:8443", ServerCA: k.ca, Root: k.root}.String()
 }
 
 func (k *tokens) node(name string, edit ...func(*identity.NodeToken)) string {
@@ -124,7 +124,7 @@ func TestOpenRefuses(t *testing.T) {
 		"a configuration":          {"listen: 8080\n", "is no token"},
 		"too long":                 {line + strings.Repeat("A", 200_000), "too long"},
 		"a prefix of another time": {"steady2." + line[8:], "is no token"},
-		"without the authority":    {tokentext.Text{Envelope: testkit.Value(k.keys.NodeToken("a"))(t), Server: "https://a:1"}.String(), "lacks the node, the server or its authority"},
+		"without the authority":    {fleet.TokenText{Envelope: testkit.Value(k.keys.NodeToken("a"))(t), Server: "https://a:1"}.String(), "lacks the node, the server or its authority"},
 	} {
 		_, err := nodesdk.Open(k.file(c.text), state)
 		refusedWith(t, what, err, c.says, "steady node token")

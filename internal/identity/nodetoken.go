@@ -6,12 +6,11 @@ import (
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/fleet"
-	"github.com/steadyfleet/steady/internal/core/tokentext"
 	"github.com/steadyfleet/steady/internal/trust"
 )
 
 // TypeNodeToken is the type of a token that registers a node.
-const TypeNodeToken = tokentext.TypeNode
+const TypeNodeToken = fleet.TypeNodeToken
 
 // NodeToken lets one node register once. It is signed by the enrol role, never by a
 // server. That it is used once is the business of the server's log.

@@ -10,7 +10,6 @@ import (
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/fleet"
-	"github.com/steadyfleet/steady/internal/core/tokentext"
 	"github.com/steadyfleet/steady/internal/trust"
 )
 
@@ -23,7 +22,7 @@ const (
 	// MaxTokenLife bounds what a token may ask for.
 	MaxTokenLife = 24 * clock.Hour
 	// MaxTokenText bounds the text form, in bytes.
-	MaxTokenText = tokentext.Max
+	MaxTokenText = fleet.MaxTokenText
 )
 
 // Token lets one host enrol once. It is signed by the enrol role, never by a
@@ -170,16 +169,16 @@ func (t *Token) CheckKeys(csr *x509.CertificateRequest, eventKey any) error {
 }
 
 // TokenText is all that a new host needs, as one line to copy.
-type TokenText tokentext.Text
+type TokenText fleet.TokenText
 
 // String returns the line.
-func (t TokenText) String() string { return tokentext.Text(t).String() }
+func (t TokenText) String() string { return fleet.TokenText(t).String() }
 
 // ParseTokenText reads such a line. Space around it is ignored. Errors are
 // *TokenError.
 func ParseTokenText(s string) (TokenText, error) {
 	var t TokenText
-	raw, err := tokentext.Decode(s)
+	raw, err := fleet.DecodeTokenText(s)
 	if err != nil {
 		return t, tokenError(TokenMalformed, "%v", err)
 	}

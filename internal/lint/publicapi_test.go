@@ -22,7 +22,7 @@ var publicPackages = []struct {
 	least  int // files
 }{
 	{"reconcile", nil, 20},
-	{"nodesdk", []string{"internal/core/clock", "internal/core/nodeconfig", "internal/core/secret", "internal/core/tokentext", "internal/disk"}, 10},
+	{"nodesdk", []string{"internal/core/clock", "internal/core/fleet", "internal/core/nodeconfig", "internal/core/secret", "internal/disk"}, 10},
 }
 
 // TestPublicPackagesStandAlone: no exported declaration of a public package names a type

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+	"time"
 
 	"github.com/steadyfleet/steady/nodesdk"
 )
@@ -30,7 +31,7 @@ func lifecycle(r *rig) {
 		r.expect("what the device reported", r.apply(r.operation(e.Kind, e.ID, edited.Object.Config, edited.Object.ETag)), nodesdk.OutcomeAlready)
 	}
 	for _, e := range r.h.Examples {
-		gone := r.expect("a deletion", r.apply(r.operation(e.Kind, e.ID, nil, r.has(e.Kind, e.ID).ETag)), nodesdk.OutcomeApplied)
+		gone := r.expect("a deletion", r.apply(r.operation(e.Kind, e.ID, nil, r.must(e).ETag)), nodesdk.OutcomeApplied)
 		if gone.Object != nil || r.has(e.Kind, e.ID) != nil {
 			r.Fatalf("%s is there after its deletion", e.ID)
 		}
@@ -57,7 +58,7 @@ func duplicate(r *rig) {
 	e := r.h.Examples[0]
 	made := r.create(e)
 	got := r.expect("creating another one of the same name", r.apply(r.operation(e.Kind, e.ID, e.Edited, "")), nodesdk.OutcomeConflict)
-	if got.Object == nil || got.Object.ETag != made.ETag || r.has(e.Kind, e.ID).ETag != made.ETag {
+	if got.Object == nil || got.Object.ETag != made.ETag || r.must(e).ETag != made.ETag {
 		r.Fatalf("the object was %+v and is %+v", made, got.Object)
 	}
 }
@@ -241,7 +242,7 @@ func (r *rig) until(what string, is func() bool) {
 	defer cancel()
 	for !is() {
 		if ctx.Err() != nil {
-			r.Fatalf("not reached: %s", what)
+			r.Fatalf("not reached within %s: %s", r.patience(), what)
 		}
 	}
 }
@@ -324,7 +325,7 @@ func manyAtOnce(r *rig) {
 	if many == nil {
 		many = func(int) json.RawMessage { return e.Config }
 	}
-	ctx, cancel := r.ctx()
+	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	var answers []<-chan nodesdk.Answer
 	first := r.op + 1
@@ -349,8 +350,8 @@ func manyAtOnce(r *rig) {
 			generation = a.Applied.Generation
 		case <-r.s.Ended():
 			r.Fatalf("the connection ended before edit %d was answered", n)
-		case <-ctx.Done():
-			r.Fatalf("edit %d is not answered", n)
+		case <-time.After(r.patience()): // each by itself
+			r.Fatalf("edit %d is not answered within %s after the one before", n, r.patience())
 		}
 	}
 	if n := len(r.whole()); n != edits {
@@ -398,7 +399,7 @@ func normalize(r *rig) {
 	}
 	ctx, cancel := r.ctx()
 	defer cancel()
-	s, err := r.device.Driver.Snapshot(ctx)
+	s, err := r.read(ctx)
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -417,7 +418,7 @@ func normalize(r *rig) {
 		if again := r.device.Driver.Normalize(given); !reflect.DeepEqual(again, once) {
 			r.Fatalf("Normalize is %s, and then %s", once.Config, again.Config)
 		}
-		if twice := r.device.Driver.Normalize(once); !sameJSON(twice.Config, once.Config) || twice.ID != once.ID || twice.Kind != once.Kind {
+		if twice := r.device.Driver.Normalize(once); !bytes.Equal(canonical(r, twice.Config), canonical(r, once.Config)) || twice.ID != once.ID || twice.Kind != once.Kind {
 			r.Fatalf("Normalize of %s is %s", once.Config, twice.Config)
 		}
 	}

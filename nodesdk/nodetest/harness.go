@@ -23,6 +23,8 @@ type Harness struct {
 	Many func(n int) json.RawMessage
 	// Edits is how many are made at once; 0 is Edits().
 	Edits int
+	// Patience is that of each wait; 0 is the constant Patience.
+	Patience time.Duration
 }
 
 // Example is an object, and another config that the device accepts in its place.
@@ -67,9 +69,9 @@ func Edits() int {
 	return 20
 }
 
-// patience is how long a case waits for what comes at once. Where nothing may come, the
-// cases ask for something else that comes after it.
-const patience = 4 * time.Minute
+// Patience is how long a case waits each time for what comes at once, unless a harness says
+// otherwise. Where nothing may come, the cases ask for something else that comes after it.
+const Patience = 10 * time.Second
 
 // unknown is the member that no device knows.
 const unknown = "steadyUnknownField"

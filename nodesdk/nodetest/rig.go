@@ -1,9 +1,11 @@
 package nodetest
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
@@ -50,21 +52,38 @@ func (r *rig) run() {
 	go func() {
 		ended <- nodesdk.Run(ctx, nodesdk.Config{
 			Driver: r.driver.wrapped(), DriverName: "nodetest", Program: "nodetest", Name: "node", Collections: r.device.Collections,
-			StateDir: r.dir, Server: r.peer.Address, RootCAs: r.peer.RootCAs, Poll: 100 * time.Millisecond,
+			StateDir: r.dir, Server: r.peer.Address, RootCAs: r.peer.RootCAs, Poll: 100 * time.Millisecond, Timeout: r.patience(),
 			Log: slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		})
 	}()
 	r.stop = sync.OnceFunc(func() {
 		cancel()
-		if err := <-ended; err != nil {
-			r.Errorf("the node ended with %v", err)
+		select {
+		case err := <-ended:
+			if err != nil {
+				r.Errorf("the node ended with %v", err)
+			}
+		case <-time.After(r.patience()):
+			r.Errorf("the node did not end within %s: a call of the driver does not heed its context", r.patience())
 		}
 	})
 	r.connected()
 }
 
+func (r *rig) patience() time.Duration { return cmp.Or(r.h.Patience, Patience) }
+
 func (r *rig) ctx() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.Background(), patience)
+	return context.WithTimeout(context.Background(), r.patience())
+}
+
+// read has the driver read by itself.
+func (r *rig) read(ctx context.Context) (s nodesdk.State, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("Snapshot panics: %v", p)
+		}
+	}()
+	return r.device.Driver.Snapshot(ctx)
 }
 
 func (r *rig) connected() {
@@ -73,7 +92,7 @@ func (r *rig) connected() {
 	defer cancel()
 	s, err := r.peer.Session(ctx)
 	if err != nil {
-		r.Fatal(err)
+		r.Fatalf("the node did not connect within %s, which it does after its first Snapshot: %v; its log:\n%s", r.patience(), err, r.log.text())
 	}
 	r.s = s
 }
@@ -84,7 +103,7 @@ func (r *rig) snapshot() *nodesdk.Snapshot {
 	defer cancel()
 	a, err := r.s.Request(ctx, nodesdk.Request{Snapshot: &nodesdk.SnapshotRequest{}})
 	if err != nil || a.Snapshot == nil {
-		r.Fatalf("no snapshot: %+v, %v", a, err)
+		r.Fatalf("no snapshot within %s: %+v, %v", r.patience(), a, err)
 	}
 	return a.Snapshot
 }
@@ -111,6 +130,16 @@ func (r *rig) has(kind, id string) *nodesdk.Object {
 	return nil
 }
 
+// must is an object that has to be there.
+func (r *rig) must(e Example) *nodesdk.Object {
+	r.Helper()
+	o := r.has(e.Kind, e.ID)
+	if o == nil {
+		r.Fatalf("Snapshot lacks %s %s, which the device accepted", e.Kind, e.ID)
+	}
+	return o
+}
+
 // operation is the next one for an object that has the ETag.
 func (r *rig) operation(kind, id string, config json.RawMessage, etag string) nodesdk.Apply {
 	r.op++
@@ -123,7 +152,7 @@ func (r *rig) apply(a nodesdk.Apply) *nodesdk.Applied {
 	defer cancel()
 	answer, err := r.s.Request(ctx, nodesdk.Request{Apply: &a})
 	if err != nil || answer.Applied == nil {
-		r.Fatalf("no answer to %s %s: %+v, %v", a.Kind, a.ID, answer, err)
+		r.Fatalf("no answer to %s %s within %s: %+v, %v", a.Kind, a.ID, r.patience(), answer, err)
 	}
 	if answer.Applied.Op != a.Op {
 		r.Fatalf("the answer is to operation %d, not %d", answer.Applied.Op, a.Op)
@@ -165,7 +194,7 @@ func (r *rig) changed() {
 				return
 			}
 		case <-ctx.Done():
-			r.Fatal("the node did not report the change")
+			r.Fatalf("the node did not report the change within %s", r.patience())
 		}
 	}
 }

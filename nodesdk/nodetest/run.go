@@ -16,6 +16,9 @@ type testCase struct {
 // cases in the order of the table.
 var cases = []testCase{
 	{"create, read, replace, delete", nil, lifecycle},
+	{"what is made is read", nil, readable},
+	{"edits replace", nil, takenAway},
+	{"other objects stay", needsMany, othersStay},
 	{"create and delete are idempotent", nil, idempotent},
 	{"duplicate create", nil, duplicate},
 	{"lost acknowledgement", nil, lostAcknowledgement},
@@ -23,6 +26,7 @@ var cases = []testCase{
 	{"hand edit by API", needs("no API to edit by", func(d *Device) bool { return d.EditByAPI != nil }), editByAPI},
 	{"edit between read and apply", needs("no way to edit by hand, or the device has no revisions", func(d *Device) bool { return d.edit() != nil && !d.NoRevisions }), editInBetween},
 	{"accepted and forgotten", nil, forgotten},
+	{"accepted as something else", nil, somethingElse},
 	{"edit between apply and read", needs("no way to edit by hand", func(d *Device) bool { return d.edit() != nil }), editAfter},
 	{"restart with persistence", needs("the device cannot be restarted", func(d *Device) bool { return d.Restart != nil }), restart},
 	{"restart without persistence", needs("the device keeps what it has", func(d *Device) bool { return d.RestartEmpty != nil }), restartEmpty},
@@ -32,10 +36,13 @@ var cases = []testCase{
 	{"partial apply with an error", needs("the device cannot be made to", func(d *Device) bool { return d.Partial != nil }), partial},
 	{"many edits at once", needsMany, manyAtOnce},
 	{"unknown field", nil, unknownField},
+	{"Normalize keeps what it does not know", nil, unknownKept},
+	{"every kind of value", nil, valuesKept},
 	{"secret in a snapshot", needsSecret, secrets},
 	{"undo of a deletion", nil, undo},
 	{"Normalize is pure and idempotent", nil, normalize},
 	{"incomplete snapshot", nil, incomplete},
+	{"reading that is cut short", nil, unanswered},
 	{"unreadable device", needs("the device cannot be made unreadable", func(d *Device) bool { return d.Break != nil }), unreadable},
 	{"panic of the driver", nil, panics},
 }
@@ -88,7 +95,7 @@ func Run(t *testing.T, h Harness) {
 				result = "passed"
 			}
 		})
-		fmt.Fprintf(&table, "| %-34s | %s |\n", c.name, result)
+		fmt.Fprintf(&table, "| %-38s | %s |\n", c.name, result)
 	}
 	t.Logf("conformance:\n%s", table.String())
 }

@@ -3,7 +3,6 @@ package devices
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
@@ -41,44 +40,6 @@ var shorts = map[string]string{
 func (a *objects) command() *cobra.Command {
 	return command.Group(command.GroupWatch, a.kind, shorts[a.kind],
 		a.examples("  steady KIND list\n  steady KIND create a -f a.yaml\n  steady KIND show a"), a.list(), a.show(), a.create(), a.edit(), a.push(), a.remove(), a.restore(), a.history())
-}
-
-// object is the command for objects of any kind, in the words of drivers.
-func object(e *command.Env) *cobra.Command {
-	a := &objects{verbs{e}, "object", true}
-	cmd := a.command()
-	cmd.AddCommand(a.kinds())
-	a.kind = ""
-	f := cmd.PersistentFlags()
-	f.StringVar(&a.kind, "kind", "", "the kind of the objects, in the word of their driver; list has all without it")
-	a.completesKind(cmd)
-	return cmd
-}
-
-// completesKind completes --kind with the kinds of objects that nodes have.
-func (a verbs) completesKind(cmd *cobra.Command) {
-	a.CompletesFlag(cmd, "kind", func(ctx context.Context, c *operator.Client, _ []string, _ string) ([]string, error) {
-		all, err := c.Kinds(ctx)
-		var names []string
-		for _, k := range all {
-			names = append(names, k.Name)
-		}
-		return names, err
-	})
-}
-
-func (a *objects) kinds() *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "kinds", Short: "List the kinds of objects that nodes have",
-		Long: `Every fleet has flows, tunnels and documents, which have commands of their own; the
-others are words of drivers.`,
-		Example: "  steady object kinds",
-	}
-	return command.Lists(a.Env, cmd, func(ctx context.Context, c *operator.Client, _ []string) ([]drift.KindRow, error) {
-		return c.Kinds(ctx)
-	}, []string{"kind", "nodes", "objects", "commands"}, func(k drift.KindRow) []string {
-		return []string{k.Name, count(k.Nodes), count(k.Objects), "steady " + k.Command}
-	})
 }
 
 // named is the kind that a command is about.
@@ -484,82 +445,6 @@ func writeDefinition(kind string, d nodeconfig.Definition) (string, error) {
 	}
 	out, err := yaml.Marshal(w)
 	return string(out), err
-}
-
-// fields changes single fields of the only leg.
-func (a *objects) fields(in *input, d nodeconfig.Definition) (nodeconfig.Definition, error) {
-	if a.kind == nodeconfig.Tunnel {
-		return d, exit.Badf("a tunnel has several legs: give them in a file, with -f")
-	}
-	d.Legs = slices.Clone(d.Legs)
-	l := &d.Legs[0]
-	if in.node != "" {
-		l.Node = in.node
-	}
-	if in.id != "" {
-		l.ID = in.id
-	}
-	root := map[string]any{}
-	if len(l.Config) > 0 {
-		v, err := nodeconfig.Decode(l.Config)
-		if err != nil {
-			return d, err
-		}
-		root, _ = v.(map[string]any)
-	}
-	for _, s := range in.set {
-		path, text, ok := strings.Cut(s, "=")
-		if !ok || path == "" {
-			return d, exit.Badf("--set %q: expected FIELD=VALUE", s)
-		}
-		v, err := nodeconfig.Decode([]byte(text))
-		if err != nil {
-			v = text
-		}
-		at, last, err := within(root, path, true)
-		if err != nil {
-			return d, exit.Badf("--set %q: %v", s, err)
-		}
-		at[last] = v
-	}
-	for _, path := range in.unset {
-		at, last, err := within(root, path, false)
-		if err != nil {
-			return d, exit.Badf("--unset %q: %v", path, err)
-		}
-		delete(at, last)
-	}
-	var err error
-	l.Config, err = json.Marshal(root)
-	return d, err
-}
-
-// within returns the object that has the last field of a path, and the field's name. An object that
-// is not there is made, also in the place of null; a value that is no object is not replaced.
-func within(at map[string]any, path string, made bool) (map[string]any, string, error) {
-	steps := strings.Split(path, ".")
-	for i, step := range steps[:len(steps)-1] {
-		v := at[step]
-		next, isObject := v.(map[string]any)
-		_, _, typed := nodeconfig.TypeOf(v)
-		_, refers := nodeconfig.ReferenceOf(v)
-		here := strings.Join(steps[:i+1], ".")
-		switch {
-		case v == nil && made:
-			next = map[string]any{}
-			at[step] = next
-		case v == nil:
-			return nil, "", fmt.Errorf("there is no field %s", here)
-		case !isObject || typed || refers:
-			return nil, "", fmt.Errorf("%s is no object: set it as a whole, as in --set '%s={...}'", here, here)
-		}
-		at = next
-	}
-	last := steps[len(steps)-1]
-	if _, there := at[last]; !there && !made {
-		return nil, "", fmt.Errorf("there is no field %s", path)
-	}
-	return at, last, nil
 }
 
 // inEditor has a person change a definition.

@@ -1,6 +1,4 @@
-// Package tokentext is the text form of tokens: one line with all that a new host or node needs
-// to begin. Nothing here checks a signature.
-package tokentext
+package fleet
 
 import (
 	"bytes"
@@ -14,36 +12,37 @@ import (
 )
 
 const (
-	// Prefix begins the line.
-	Prefix = "steady1."
-	// Max bounds the line, in bytes.
-	Max = 128 << 10
+	// TokenPrefix begins the text form of a token.
+	TokenPrefix = "steady1."
+	// MaxTokenText bounds it, in bytes.
+	MaxTokenText = 128 << 10
 )
 
-// Text is what the line has.
-type Text struct {
+// TokenText is the text form of a token: one line with all that a new host or node needs to begin.
+// Nothing here checks a signature.
+type TokenText struct {
 	Envelope []byte `json:"envelope"` // of the token, which is signed
 	Server   string `json:"server"`   // https URL
 	ServerCA []byte `json:"serverCA"` // PEM of the servers' authority
 	Root     []byte `json:"root"`     // root envelope
 }
 
-// String returns the line: Prefix and base64url.
-func (t Text) String() string {
+// String returns the line: TokenPrefix and base64url.
+func (t TokenText) String() string {
 	raw, err := json.Marshal(t)
 	if err != nil {
-		panic("tokentext: a Text is only bytes and text: " + err.Error())
+		panic("fleet: a TokenText is only bytes and text: " + err.Error())
 	}
-	return Prefix + base64.RawURLEncoding.EncodeToString(raw)
+	return TokenPrefix + base64.RawURLEncoding.EncodeToString(raw)
 }
 
-// Decode returns the JSON of a line. Space around it is ignored. The error says what was given
+// DecodeTokenText returns the JSON of a line. Space around it is ignored. The error says what was given
 // instead, never with its content.
-func Decode(line string) ([]byte, error) {
-	if len(line) > Max {
-		return nil, fmt.Errorf("a token of %d bytes is too long: at most %d are read", len(line), Max)
+func DecodeTokenText(line string) ([]byte, error) {
+	if len(line) > MaxTokenText {
+		return nil, fmt.Errorf("a token of %d bytes is too long: at most %d are read", len(line), MaxTokenText)
 	}
-	body, ok := strings.CutPrefix(strings.TrimSpace(line), Prefix)
+	body, ok := strings.CutPrefix(strings.TrimSpace(line), TokenPrefix)
 	if !ok {
 		return nil, errors.New(instead(strings.TrimSpace(line)))
 	}
@@ -56,7 +55,7 @@ func Decode(line string) ([]byte, error) {
 
 // instead says what a text is that is no token.
 func instead(text string) string {
-	const begins = "a token is one line that begins with " + Prefix
+	const begins = "a token is one line that begins with " + TokenPrefix
 	var doc struct {
 		PayloadType string `json:"payloadType"`
 		Token       string `json:"token"`
@@ -70,7 +69,7 @@ func instead(text string) string {
 		return fmt.Sprintf("it is a PEM file (%.40q): %s", label, begins)
 	case json.Unmarshal([]byte(text), &doc) != nil:
 		return "it is no token: " + begins
-	case strings.HasPrefix(doc.Token, Prefix):
+	case strings.HasPrefix(doc.Token, TokenPrefix):
 		return "it is the JSON of a command, and the token is its member \"token\": " + begins
 	case strings.HasPrefix(doc.PayloadType, "steady/root"):
 		return "it is a root of trust of the fleet: " + begins
@@ -80,8 +79,8 @@ func instead(text string) string {
 	return "it is a JSON document: " + begins
 }
 
-// Claims are what a token says of itself. Nothing of it is checked.
-type Claims struct {
+// TokenClaims are what a token says of itself. Nothing of it is checked.
+type TokenClaims struct {
 	Type    string        `json:"_type"`
 	Fleet   string        `json:"fleet"`
 	Host    string        `json:"host"`
@@ -89,12 +88,12 @@ type Claims struct {
 	Expires clock.Instant `json:"expires"` // wall time
 }
 
-// TypeNode is the type of a token that registers a node.
-const TypeNode = "steady/node-token/v1"
+// TypeNodeToken is the type of a token that registers a node.
+const TypeNodeToken = "steady/node-token/v1"
 
-// Node returns the text of a line that is the token of a node, and what it says of itself.
-func Node(line string) (t Text, c Claims, err error) {
-	raw, err := Decode(line)
+// ReadNodeToken returns the text of a line that is the token of a node, and what it says of itself.
+func ReadNodeToken(line string) (t TokenText, c TokenClaims, err error) {
+	raw, err := DecodeTokenText(line)
 	if err != nil {
 		return t, c, err
 	}
@@ -107,7 +106,7 @@ func Node(line string) (t Text, c Claims, err error) {
 	switch {
 	case c.Host != "":
 		return t, c, fmt.Errorf("it is the token of host %.63q, which an agent enrols with", c.Host)
-	case c.Type != TypeNode:
+	case c.Type != TypeNodeToken:
 		return t, c, fmt.Errorf("it is a document of type %.60q, and no token of a node", c.Type)
 	case c.Node == "" || t.Server == "" || !bytes.Contains(t.ServerCA, []byte("CERTIFICATE")):
 		return t, c, errors.New("the token lacks the node, the server or its authority: make it again")
