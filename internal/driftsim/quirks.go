@@ -84,6 +84,9 @@ func (n *node) make(a *drift.Push, p place, want json.RawMessage) {
 // lie answers an operation that is not done.
 func (n *node) lie(a *drift.Push, p place) drift.Answer {
 	out := drift.Answer{Node: n.name, Op: a.Op, Outcome: drift.Applied}
+	if n.w.chance(30) {
+		out.Outcome = drift.Already
+	}
 	of := func(config json.RawMessage) *drift.Actual {
 		return &drift.Actual{Kind: p.kind, ID: p.id, ETag: etagOf(p, config), Op: a.Op, OpETag: etagOf(p, config), Config: config}
 	}

@@ -196,6 +196,9 @@ func editAfter(r *rig) {
 	}, nil)
 	got := r.apply(r.operation(e.Kind, e.ID, e.Edited, made.ETag))
 	r.driver.disturb(nil, nil)
+	if _, confirms := r.device.Driver.(nodesdk.Confirmer); confirms && editErr != nil {
+		return // the device lets nobody edit until the change is confirmed
+	}
 	if editErr != nil {
 		r.Fatal(editErr)
 	}

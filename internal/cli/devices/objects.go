@@ -21,6 +21,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/drift"
 	"github.com/steadyfleet/steady/internal/core/nodeconfig"
 	"github.com/steadyfleet/steady/internal/core/prose"
+	"github.com/steadyfleet/steady/internal/strictyaml"
 )
 
 // objects are the verbs on one kind.
@@ -333,15 +334,15 @@ bin, where it stays for seven days.`,
 // written is a definition as people write it.
 type written struct {
 	Mode   string             `yaml:"mode,omitempty"`
-	Shared config             `yaml:"shared,omitempty"`
+	Shared strictyaml.Config  `yaml:"shared,omitempty"`
 	Legs   map[string]*oneLeg `yaml:"legs,omitempty"`
 	Alone  oneLeg             `yaml:",inline"`
 }
 
 type oneLeg struct {
-	Node   string `yaml:"node,omitempty"`
-	ID     string `yaml:"id,omitempty"`
-	Config config `yaml:"config,omitempty"`
+	Node   string            `yaml:"node,omitempty"`
+	ID     string            `yaml:"id,omitempty"`
+	Config strictyaml.Config `yaml:"config,omitempty"`
 }
 
 // definition reads one from a file, or from flags.
@@ -369,22 +370,22 @@ func readDefinition(kind, file string, raw []byte) (d nodeconfig.Definition, err
 	if len(w.Legs) == 0 {
 		w.Legs = map[string]*oneLeg{kind: &w.Alone}
 	}
-	d.Mode, d.Shared = w.Mode, w.Shared.raw
+	d.Mode, d.Shared = w.Mode, w.Shared.Raw
 	for _, role := range slices.Sorted(maps.Keys(w.Legs)) {
 		l := w.Legs[role]
 		if l == nil {
 			return d, exit.Badf("%s: leg %s is empty", file, role)
 		}
-		d.Legs = append(d.Legs, nodeconfig.Leg{Role: role, Node: l.Node, ID: l.ID, Config: l.Config.raw})
+		d.Legs = append(d.Legs, nodeconfig.Leg{Role: role, Node: l.Node, ID: l.ID, Config: l.Config.Raw})
 	}
 	return d, nil
 }
 
 // writeDefinition is what readDefinition reads.
 func writeDefinition(d nodeconfig.Definition) (string, error) {
-	w := written{Mode: d.Mode, Shared: config{d.Shared}}
+	w := written{Mode: d.Mode, Shared: strictyaml.Config{Raw: d.Shared}}
 	for _, l := range d.Legs {
-		one := &oneLeg{Node: l.Node, ID: l.ID, Config: config{l.Config}}
+		one := &oneLeg{Node: l.Node, ID: l.ID, Config: strictyaml.Config{Raw: l.Config}}
 		if nodeconfig.KindOf(l.Role) != nil { // the only one of its kind
 			w.Alone = *one
 			continue

@@ -160,9 +160,11 @@ func (d *Driver) read(op nodesdk.Op) (*proxy, error) {
 	upstream, _ := m[fieldUpstream].(string)
 	enabled, isBool := m[fieldEnabled].(bool)
 	_, said := m[fieldEnabled]
-	switch _, err := address(listen); {
+	switch listen, err := address(listen); {
 	case err != nil:
 		return nil, base.Invalid(fieldListen, "%v", err)
+	case strings.HasSuffix(listen, ":0"):
+		return nil, base.Invalid(fieldListen, "the device would choose the port, and have another one than is wanted: name it")
 	case upstream == "":
 		return nil, base.Invalid(fieldUpstream, "expected HOST:PORT")
 	case said && !isBool:
@@ -231,9 +233,6 @@ func (d *Driver) create(ctx context.Context, name string, to *proxy) error {
 // update changes a proxy. Toxiproxy stops it before it knows whether it can listen at the
 // new address, and leaves it there, stopped: then the old one is put back.
 func (d *Driver) update(ctx context.Context, name string, old, to *proxy) error {
-	if keepsPort(old.Listen, to.Listen) {
-		to.Listen = old.Listen
-	}
 	at := []string{"proxies", name}
 	err := d.api.Do(ctx, http.MethodPost, at, to, nil)
 	switch base.Status(err) {
@@ -247,13 +246,6 @@ func (d *Driver) update(ctx context.Context, name string, old, to *proxy) error 
 		return fmt.Errorf("%w; the proxy is as it was, and its connections were cut", err)
 	}
 	return err
-}
-
-// keepsPort reports whether an address asks for any port where there is one already.
-func keepsPort(have, want string) bool {
-	h, errHave := netip.ParseAddrPort(have)
-	w, errWant := netip.ParseAddrPort(want)
-	return errHave == nil && errWant == nil && w.Port() == 0 && h.Port() != 0 && h.Addr() == w.Addr()
 }
 
 // Probe implements nodesdk.Prober: Toxiproxy says of a proxy that it is enabled only if it

@@ -122,14 +122,15 @@ func TestRefusals(t *testing.T) {
 	t.Parallel()
 	d, _ := open(t, testkit.StartToxiproxy(t, testkit.ToxiproxyProgram(t)))
 	for name, c := range map[string]struct{ id, config, field string }{
-		"unknown field":    {"a", `{"listen":"127.0.0.1:0","upstream":"a:1","colour":"red"}`, "colour"},
-		"toxics":           {"a", `{"listen":"127.0.0.1:0","upstream":"a:1","toxics":[]}`, "toxics"},
-		"no upstream":      {"a", `{"listen":"127.0.0.1:0"}`, "upstream"},
-		"no port":          {"a", `{"listen":"127.0.0.1:0","upstream":"a"}`, "upstream"},
+		"unknown field":    {"a", `{"listen":"127.0.0.1:1","upstream":"a:1","colour":"red"}`, "colour"},
+		"toxics":           {"a", `{"listen":"127.0.0.1:1","upstream":"a:1","toxics":[]}`, "toxics"},
+		"no upstream":      {"a", `{"listen":"127.0.0.1:1"}`, "upstream"},
+		"no port":          {"a", `{"listen":"127.0.0.1:1","upstream":"a"}`, "upstream"},
 		"a name":           {"a", `{"listen":"host.invalid:1","upstream":"a:1"}`, "listen"},
-		"enabled a text":   {"a", `{"listen":"127.0.0.1:0","upstream":"a:1","enabled":"no"}`, "enabled"},
-		"a slash":          {"a/b", `{"listen":"127.0.0.1:0","upstream":"a:1"}`, ""},
-		"another name":     {"a", `{"name":"b","listen":"127.0.0.1:0","upstream":"a:1"}`, "name"},
+		"enabled a text":   {"a", `{"listen":"127.0.0.1:1","upstream":"a:1","enabled":"no"}`, "enabled"},
+		"any port":         {"a", `{"listen":"localhost:0","upstream":"a:1"}`, "listen"},
+		"a slash":          {"a/b", `{"listen":"127.0.0.1:1","upstream":"a:1"}`, ""},
+		"another name":     {"a", `{"name":"b","listen":"127.0.0.1:1","upstream":"a:1"}`, "name"},
 		"no local address": {"a", `{"listen":"192.0.2.1:1","upstream":"a:1"}`, "listen"},
 	} {
 		var invalid *nodesdk.InvalidError
@@ -142,16 +143,16 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestPorts: a port of the device's choice stays the same, and a busy one leaves the proxy as
-// it was.
+// TestPorts: an edit keeps the port, and a busy one leaves the proxy as it was.
 func TestPorts(t *testing.T) {
 	t.Parallel()
 	d, _ := open(t, testkit.StartToxiproxy(t, testkit.ToxiproxyProgram(t)))
-	testkit.Must(t, apply(t, d, "a", nil, leg("localhost:0", "127.0.0.1:9")))
+	listen := testkit.FreeAddr(t)
+	testkit.Must(t, apply(t, d, "a", nil, leg(listen, "127.0.0.1:9")))
 	first := only(t, d)
-	testkit.Must(t, apply(t, d, "a", first, leg("localhost:0", "127.0.0.1:8")))
+	testkit.Must(t, apply(t, d, "a", first, leg(listen, "127.0.0.1:8")))
 	second := only(t, d)
-	if a, b := config(t, first), config(t, second); a.Listen != b.Listen || strings.HasSuffix(a.Listen, ":0") || b.Upstream != "127.0.0.1:8" {
+	if a, b := config(t, first), config(t, second); a.Listen != b.Listen || b.Upstream != "127.0.0.1:8" {
 		t.Errorf("it was %+v and is %+v", a, b)
 	}
 	if err := apply(t, d, "a", second, leg(busy(t, "127.0.0.1:0"), "127.0.0.1:8")); err == nil || !strings.Contains(err.Error(), "in use") {
