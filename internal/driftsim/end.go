@@ -13,7 +13,7 @@ func (w *World) newJudge() *judge.Judge { return judge.New(normal) }
 
 // seen is what the judge is told of a snapshot.
 func seen(s *drift.Snapshot, op uint64) judge.Seen {
-	out := judge.Seen{Node: s.Node, Session: s.Session, Op: op, Complete: s.Complete, Instance: s.Instance, Objects: map[judge.Place]string{}, Configs: map[judge.Place]string{}}
+	out := judge.Seen{Node: s.Node, Session: s.Session, Op: op, Claims: s.Op, Complete: s.Complete, Instance: s.Instance, Objects: map[judge.Place]string{}, Configs: map[judge.Place]string{}}
 	for i := range s.Objects {
 		p := judge.Place{Node: s.Node, Kind: s.Objects[i].Kind, ID: s.Objects[i].ID}
 		out.Objects[p], out.Configs[p] = s.Objects[i].ETag, string(s.Objects[i].Config)

@@ -23,6 +23,7 @@ type Seen struct {
 	Node     string
 	Session  uint64
 	Op       uint64 // the newest that the node applied in truth
+	Claims   uint64 // and as it says
 	Complete bool
 	Instance string
 	Objects  map[Place]string // ETags

@@ -119,7 +119,7 @@ func (j *Judge) succeeded(ev event.PushSucceeded) {
 		j.acked[p] = k
 		return
 	}
-	if s := j.snapshot; s != nil && s.Node == ev.Node && s.Op < ev.Op {
+	if s := j.snapshot; s != nil && s.Node == ev.Node && s.Claims < ev.Op {
 		if _, there := s.Objects[p]; there {
 			j.Violate("S50", "%v is said to be gone, and the node has it", p)
 		}
