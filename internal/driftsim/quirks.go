@@ -100,8 +100,11 @@ func (n *node) lie(a *drift.Push, p place) drift.Answer {
 		return encode(m)
 	}
 	switch n.w.rng.IntN(6) {
-	case 0: // with what it has
+	case 0: // with what it has, and a true word of how it spells what was asked
 		out.Object = n.actual(p)
+		if !a.Delete {
+			out.Want = normal(a.Config)
+		}
 	case 1: // with what was asked
 		if !a.Delete {
 			out.Object = of(a.Config)

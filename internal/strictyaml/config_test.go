@@ -52,3 +52,25 @@ func TestConfigAsADocument(t *testing.T) {
 		}
 	}
 }
+
+// FuzzReadConfig: what is read is a config, and is the same when it is written and read again.
+func FuzzReadConfig(f *testing.F) {
+	for _, s := range []string{"a: !secret b\nc: [1.0, null, 0x1f, .inf, 'yes']\n", "a: &x {b: 1}\nc: *x\n", "? [a]\n: b\n", "a: !!float 1e400\n", "a: |\n  x\n"} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		raw, err := strictyaml.ReadConfig(text)
+		if err != nil {
+			return
+		}
+		config, err := nodeconfig.Canonical(raw)
+		if err != nil {
+			return // it is deeper than a config may be
+		}
+		written := testkit.Value(strictyaml.Config{Raw: config}.Text())(t)
+		again := testkit.Value(strictyaml.ReadConfig([]byte(written)))(t)
+		if got := testkit.Value(nodeconfig.Canonical(again))(t); string(got) != string(config) {
+			t.Errorf("%s is written as\n%s\nand read as %s", config, written, got)
+		}
+	})
+}

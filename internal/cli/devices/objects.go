@@ -259,13 +259,13 @@ func (a *objects) edit() *cobra.Command {
 		Use: "edit NAME", Short: "Change " + a.one() + ", in your editor or with a file or single fields",
 		Long: a.examples(`Opens the definition as YAML in $VISUAL, $EDITOR or vi, and sets what was saved if it
 changed. With -f the file is set as it is; with --set single fields are changed,
-and with --unset they are taken out; --set FIELD=null has a field be null, which is another thing.
+and with --unset they are removed; --set FIELD=null has a field be null, which is another thing.
 --from opens an older version, as a draft for a new one.`),
 		Example: a.examples("  steady KIND edit a\n  steady KIND edit a -f a.yaml\n  steady KIND edit a --from 3"),
 	}
 	in.flags(cmd, a.kind)
 	if a.kind != nodeconfig.Tunnel {
-		cmd.Flags().StringArrayVar(&in.unset, "unset", nil, "a field that is taken out, such as media.codec")
+		cmd.Flags().StringArrayVar(&in.unset, "unset", nil, "a field that is removed, such as media.codec")
 	}
 	cmd.Flags().Uint64Var(&from, "from", 0, "begin with the definition of this version")
 	reason := command.RequiresReason(cmd)
