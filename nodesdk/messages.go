@@ -156,10 +156,7 @@ type Request struct {
 }
 
 // SnapshotRequest asks for the whole configuration.
-type SnapshotRequest struct {
-	// Effects asks for all effects to be reported once more.
-	Effects bool `json:"effects,omitempty"`
-}
+type SnapshotRequest struct{}
 
 // Apply is an operation. The node applies it unless what it has is other than IfMatch; one
 // that it applied before it acknowledges again.

@@ -37,7 +37,6 @@ type device struct {
 		sync.Mutex
 		foreign uint64 // counts changes by somebody else
 		effects map[string]Effect
-		anew    uint64 // how often the server asked for all of them
 		wake    chan struct{}
 	}
 }

@@ -269,9 +269,6 @@ func (s *session) work(ctx context.Context) error {
 func (n *node) answer(ctx context.Context, r *Request) *Answer {
 	switch {
 	case r.Snapshot != nil:
-		if r.Snapshot.Effects {
-			defer n.device.report(func() { n.device.events.anew++ })
-		}
 		return &Answer{Snapshot: n.device.snapshot(ctx)}
 	case r.Apply != nil:
 		return &Answer{Applied: n.device.apply(ctx, r.Apply)}
@@ -283,7 +280,7 @@ func (n *node) answer(ctx context.Context, r *Request) *Answer {
 
 // notify sends what the server did not ask for.
 func (s *session) notify(ctx context.Context, foreign uint64) error {
-	d, sent := s.n.device, effects{of: map[string]Effect{}}
+	d, sent := s.n.device, map[string]Effect{}
 	tick := time.NewTicker(rotateInterval)
 	defer tick.Stop()
 	var switchAt <-chan time.Time // to the next key, once it was announced
@@ -297,11 +294,11 @@ func (s *session) notify(ctx context.Context, foreign uint64) error {
 				return err
 			}
 		}
-		for _, e := range d.unsent(&sent) {
+		for _, e := range d.unsent(sent) {
 			if err := s.write(ctx, Message{Type: TypeEffect, Effect: &e}); err != nil {
 				return err
 			}
-			sent.of[keyOf(e.Kind, e.ID)] = e
+			sent[keyOf(e.Kind, e.ID)] = e
 		}
 		if switchAt == nil {
 			next, err := s.n.announcement()
@@ -332,28 +329,18 @@ func (d *device) foreign() uint64 {
 	return d.events.foreign
 }
 
-// effects are those that a session sent since the server asked for all of them.
-type effects struct {
-	of   map[string]Effect
-	anew uint64
-}
-
 // unsent lists effects other than those that were sent, and forgets those of objects that
-// are gone, and all that were sent before the server asked anew.
-func (d *device) unsent(sent *effects) (out []Effect) {
+// are gone.
+func (d *device) unsent(sent map[string]Effect) (out []Effect) {
 	d.events.Lock()
 	defer d.events.Unlock()
-	if sent.anew != d.events.anew {
-		clear(sent.of)
-		sent.anew = d.events.anew
-	}
-	for key := range sent.of {
+	for key := range sent {
 		if _, there := d.events.effects[key]; !there {
-			delete(sent.of, key)
+			delete(sent, key)
 		}
 	}
 	for key, e := range d.events.effects {
-		if was, there := sent.of[key]; !there || was.Effect != e.Effect {
+		if was, there := sent[key]; !there || was.Effect != e.Effect {
 			out = append(out, e)
 		}
 	}

@@ -122,7 +122,7 @@ func (l *link) step(ctx context.Context, w drift.Work) (wait time.Duration, err 
 	if d := due.Sub(now); d > 0 {
 		return d, nil
 	}
-	return 0, l.snapshot(ctx, w.Effects)
+	return 0, l.snapshot(ctx)
 }
 
 func earlier(a, b time.Time) time.Time {
@@ -220,10 +220,10 @@ func actual(o *nodesdk.Object) drift.Actual {
 }
 
 // snapshot asks for the configuration and hands it over.
-func (l *link) snapshot(ctx context.Context, effects bool) error {
+func (l *link) snapshot(ctx context.Context) error {
 	reported := l.dirty
 	l.dirty = false
-	a, err := l.request(ctx, &nodesdk.Request{Snapshot: &nodesdk.SnapshotRequest{Effects: effects}}, l.h.limits.Snapshot)
+	a, err := l.request(ctx, &nodesdk.Request{Snapshot: &nodesdk.SnapshotRequest{}}, l.h.limits.Snapshot)
 	if err != nil {
 		l.h.metrics.snapshots.WithLabelValues(lost).Inc()
 		return fmt.Errorf("reading its configuration: %w", err)

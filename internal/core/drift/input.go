@@ -124,9 +124,6 @@ type Work struct {
 	// Snapshot says that the configuration is to be read, not before At.
 	Snapshot bool
 	At       clock.Instant
-	// Effects says that the node is to report anew what is in effect: objects may be known now that
-	// were not when it did.
-	Effects bool
 	// Push is the operation to send, or nil. It goes before a snapshot.
 	Push *Push
 }

@@ -136,7 +136,7 @@ func (s *State) Work(node string) Work {
 	case f != nil && f.Session == n.Session:
 		w.Push = &Push{Op: f.Op, Kind: f.Kind, ID: f.ID, Delete: f.Delete, Config: f.Config, IfMatch: f.IfMatch}
 	case n.Compare:
-		w.Snapshot, w.Effects = true, true
+		w.Snapshot = true
 	case n.Reread:
 		w.Snapshot, w.At = true, n.ReadAt
 	}
