@@ -320,7 +320,10 @@ func (b *box) text() string {
 		before = b.separated(e, i < len(live)-1 || b.comma)
 		out.WriteString(e.lead + e.text + before)
 	}
-	tail := apart + b.tail
+	tail := b.tail
+	if apart != "" {
+		tail = apart + strings.TrimPrefix(strings.TrimPrefix(tail, "\r"), "\n")
+	}
 	if !strings.Contains(tail, "\n") && endsLine(before) {
 		tail = b.eol + b.indent(b.p.start) + tail
 	}
