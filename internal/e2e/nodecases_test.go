@@ -52,6 +52,16 @@ var fileCases = []fileCase{
 		text: "x-base: &base\n  codec: h264\ncams:\n  c:\n    <<: *base\n    fps: 5\n", refused: []string{"merge key", "line 5"}},
 	{node: "numbers", file: "in.yaml", options: []string{"identity=id"}, object: "20", command: []string{"edit", "NAME", "--set", "name=phones"},
 		text: "- id: 10\n  name: users\n- id: 20\n  name: voice\n", want: "- id: 10\n  name: users\n- id: 20\n  name: phones\n"},
+	{node: "toml-inline", file: "in.toml", options: []string{"at=jobs"}, object: "nightly", command: []string{"edit", "NAME", "--set", "n=2"},
+		text: "[jobs]\nnightly = { n = 1, ratio = 1.0, since = 2024-05-01, mask = 0o755, big = 1_000_000 } # keep\n", want: "[jobs]\nnightly = { n = 2, ratio = 1.0, since = 2024-05-01, mask = 0o755, big = 1_000_000 } # keep\n"},
+	{node: "toml-date", file: "in.toml", options: []string{"at=jobs"}, object: "nightly", command: []string{"edit", "NAME", "--set", `since="2024-06-01"`},
+		text: "[jobs]\nnightly = { since = 2024-05-01 }\nweekly = { since = 2024-05-02 }\n", refused: []string{`{"!date":"2024-06-01"}`}, byHand: [3]string{"2024-05-02", "'2024-05-02'", "weekly"}},
+	{node: "toml-element", file: "in.toml", options: []string{"at=jobs"}, object: "a", command: []string{"edit", "NAME", "--set", `runs=[{"at":{"!time":"07:30:00"}},{"at":{"!time":"09:00:00"}}]`},
+		text: "[jobs.a]\n# twice\n[[jobs.a.runs]]\nat = 07:30:00 # early\n\n# the rest\n[z]\n", want: "[jobs.a]\n# twice\n[[jobs.a.runs]]\nat = 07:30:00 # early\n\n[[jobs.a.runs]]\nat = 09:00:00\n\n# the rest\n[z]\n"},
+	{node: "toml-last", file: "in.toml", options: []string{"at=a/list", "identity=name"}, object: "x", command: []string{"rm", "NAME"},
+		text: "[a]\nb = 1\n[[a.list]]\nname = \"x\"\n", want: "[a]\nb = 1\nlist = []\n"},
+	{node: "json-comments", file: "in.json", options: []string{"at=o"}, object: "a", command: []string{"edit", "NAME", "--set", "y=1.0"},
+		text: "{\r\n\t// all of them\r\n\t\"o\": {\r\n\t\t\"a\": {\r\n\t\t\t\"x\": 1.50, // x\r\n\t\t},\r\n\t},\r\n}\r\n", want: "{\r\n\t// all of them\r\n\t\"o\": {\r\n\t\t\"a\": {\r\n\t\t\t\"x\": 1.50, // x\r\n\t\t\t\"y\": 1.0,\r\n\t\t},\r\n\t},\r\n}\r\n"},
 }
 
 // cli runs a command of an operator.

@@ -87,11 +87,17 @@ type completed struct {
 // completedKey is where: not under the container's ID, since it outlives the container.
 func completedKey(name string) string { return "completed/" + name }
 
+// completedOf names what is desired without that for which no container is made anew: a job that
+// another service waits for from now on is the same job.
 func completedOf(r *engine.Resource[Desired]) (completed, error) {
+	d := r.Desired.Spec
+	w := &d.Workspace
+	w.Title, w.State, w.ReportOnly, w.Update, w.Restart, w.Limits = "", "", false, spec.Update{}, spec.Restart{}, spec.Limits{}
+	w.Networks, w.DependsOn, d.Uses.Networks = nil, nil, nil
 	raw, err := json.Marshal(struct {
 		Spec  spec.Deployment
 		Nonce string
-	}{r.Desired.Spec, r.Desired.Nonce})
+	}{d, r.Desired.Nonce})
 	return completed{Spec: digest.Of(raw)}, err
 }
 

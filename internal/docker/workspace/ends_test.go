@@ -93,6 +93,12 @@ func TestAnEndThatIsWanted(t *testing.T) {
 			if got := w.settle(); got.name != "converged" || len(got.acts) != 0 || runs() != 1 {
 				t.Fatalf("its container was removed: %s %s after %v, and it ran %d times", got.name, got.reason, got.acts, runs())
 			}
+			w.want(func(d *workspace.Desired) { // as it is where another service waits for it from now on
+				d.Spec.Workspace.State, d.Spec.Workspace.Limits.Memory, d.Spec.Workspace.Update.Monitor = spec.Once, 64<<20, 200
+			})
+			if got := w.settle(); got.name != "converged" || len(got.acts) != 0 || runs() != 1 {
+				t.Fatalf("what makes no container anew: %s %s after %v, and it ran %d times", got.name, got.reason, got.acts, runs())
+			}
 			w.want(func(d *workspace.Desired) { d.Spec.Workspace.Env = []spec.Env{{Name: "A", Value: "2"}} })
 			if w.toItsEnd(); runs() != 2 {
 				t.Fatalf("another spec: it ran %d times", runs())

@@ -138,17 +138,17 @@ func module(name, version, sum string) (string, error) {
 
 // corpus counts what a run did.
 type corpus struct {
-	t                               *testing.T
-	format                          string
-	name                            string // of the file
-	most                            int    // places in a file, and objects at each
-	raw                             []byte
-	random                          *rand.Rand
-	files, unread, places, objects  int
-	edits, noops                    int
-	refused                         map[string]int // by reason
-	lines                           []int          // that an edit changed
-	differences, foreign, unchecked int
+	t                              *testing.T
+	format                         string
+	name                           string // of the file
+	most                           int    // places in a file, and objects at each
+	raw                            []byte
+	random                         *rand.Rand
+	files, unread, places, objects int
+	edits, noops                   int
+	refused                        map[string]int // by reason
+	lines                          []int          // that an edit changed
+	differences, foreign           int
 }
 
 // place is where objects stand in a file.

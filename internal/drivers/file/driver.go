@@ -212,6 +212,9 @@ func (d *Driver) edited(c *content, id string, to map[string]any) ([]byte, error
 		}
 	}
 	next, err := d.format.edit(c.raw, d.at, d.o.Identity, id, to)
+	if f := (*fieldError)(nil); errors.As(err, &f) && len(f.path) > len(d.at)+1 {
+		return nil, &fieldError{f.path[len(d.at)+1:], f.err} // as the object has it
+	}
 	if err != nil {
 		return nil, fmt.Errorf("the object cannot be edited by itself in %s: %w", c.path, err)
 	}
@@ -219,17 +222,8 @@ func (d *Driver) edited(c *content, id string, to map[string]any) ([]byte, error
 	if err != nil {
 		return nil, fmt.Errorf("the object cannot be edited by itself in %s: the file would not parse", c.path)
 	}
-	objects, err := d.objects(doc)
-	if err != nil {
-		return nil, err
-	}
-	want := maps.Clone(c.objects)
-	if to == nil {
-		delete(want, id)
-	} else {
-		want[id] = to
-	}
-	if !same(objects, want) || !same(without(doc, d.at), without(c.doc, d.at)) {
+	want, err := withObject(c.doc, d.at, d.o.Identity, id, to)
+	if err != nil || !same(doc, want) {
 		return nil, fmt.Errorf("the object cannot be edited by itself in %s: other parts of the file depend on it, or the format has no such value", c.path)
 	}
 	return next, nil
@@ -240,6 +234,8 @@ func refusal(err error) error {
 	p := nodesdk.Problem{Message: err.Error()}
 	if l := (*lostError)(nil); errors.As(err, &l) {
 		p.Field = nodeconfig.Field(l.path)
+	} else if f := (*fieldError)(nil); errors.As(err, &f) {
+		p = nodesdk.Problem{Field: nodeconfig.Field(f.path), Message: f.err.Error()}
 	}
 	return &nodesdk.InvalidError{Code: "invalid", Problems: []nodesdk.Problem{p}}
 }

@@ -92,7 +92,7 @@ func (d jsonReader) value(depth int) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	line := lineAt(d.raw, int(d.InputOffset()))
+	at := int(d.InputOffset())
 	var out any = t
 	var twice *unread
 	switch t {
@@ -132,7 +132,7 @@ func (d jsonReader) value(depth int) (any, error) {
 	case twice != nil:
 		return twice, nil
 	case depth < 0:
-		return &unread{reason: fmt.Sprintf("the value has more than %d levels", nodeconfig.MaxDepth), line: line}, nil
+		return &unread{reason: fmt.Sprintf("the value has more than %d levels", nodeconfig.MaxDepth), line: lineAt(d.raw, at)}, nil
 	}
 	return out, nil
 }

@@ -151,17 +151,6 @@ func withObject(doc any, at []string, identity, id string, to map[string]any) (a
 	return nodeconfig.MapOf(out), nil
 }
 
-// without is a document without what stands at a path.
-func without(doc any, at []string) any {
-	m, is := doc.(map[string]any)
-	if len(at) == 0 || !is {
-		return nil
-	}
-	out := maps.Clone(m)
-	out[at[0]] = without(m[at[0]], at[1:])
-	return out
-}
-
 // named is the member that names an object in a list: as it is there, and of the kind that all
 // others have for a new one.
 func (d *Driver) named(c *content, id string) any {

@@ -53,7 +53,7 @@ func (d *drawnText) scalar() string {
 	if d.json {
 		return d.one("1", "1.50", "-0.0", "1e3", "null", "true", `"a"`, `"\u00e9 \/ // no \" } ]"`, `""`, "12345678901234567890123", `"\ud800"`, `"2024-05-01"`)
 	}
-	return d.one("1", "0x1F", "1_000", "1.50", "-0.0", "1e3", "+inf", "nan", "true", `"a"`, `"\u00e9 # no \" } ]"`, "'C:\\'", "''", `""`, "18446744073709551616", "2024-05-01", "07:32:00", "1979-05-27 07:32:00Z",
+	return d.one("1", "0x1F", "1_000", "1.50", "-0.0", "1e3", "1_0e-3", "+inf", "nan", "true", `"a"`, `"\u00e9 # no \" } ]"`, "'C:\\'", "''", `""`, "18446744073709551616", "2024-05-01", "07:32:00", "1979-05-27 07:32:00Z",
 		"1979-05-27T07:32:00.5", `"""`+d.eol+`a "" b"""`, "'''x'y'''", "-17", "0o755", `"2024-05-01"`)
 }
 
@@ -269,4 +269,40 @@ func checkAnyText(t *rapid.T, d *drawnText, name, text string) {
 	if diff := cmp.Diff(want, spelled(replacedAt(after, place{at: []string{"o"}}, id, nil))); diff != "" {
 		t.Fatalf("%q: something else changed: %s\n%q", text, diff, next)
 	}
+}
+
+// FuzzText: whatever stands in a file, reading and editing it ends, an object that comes is there and
+// nothing else changes, and an edit without a change changes no byte.
+func FuzzText(f *testing.F) {
+	for _, text := range []string{"[a]\nx = [1, {y.z = 2024-05-01}] # c\n[[b.l]]\nk = '''x'''\n", "a.b = 1\n", "x = 07:32:00\n[a]\n", "{\"a\": {\"x\": [1.0, null, // c\n]}}", "{\"a\": {\"x\": 1, \"x\": 2}, \"b\": {}}", "{}"} {
+		f.Add(text, strings.HasPrefix(text, "{"))
+	}
+	f.Fuzz(func(t *testing.T, text string, isJSON bool) {
+		d := &Driver{format: formatNamed("toml")}
+		if isJSON {
+			d.format = formatNamed("json")
+		}
+		start, err := d.parsed("f", []byte(text))
+		if err != nil {
+			return
+		}
+		for id, o := range start.objects {
+			if m, is := o.(map[string]any); is {
+				if same, err := d.edited(start, id, copied(m).(map[string]any)); err != nil || string(same) != text {
+					t.Fatalf("without a change of %q, %q is %q, %v", id, text, same, err)
+				}
+			}
+		}
+		next, err := d.edited(start, "a new object", map[string]any{"x": json.Number("1")})
+		if err != nil {
+			t.Fatalf("%q gets no object: %v", text, err)
+		}
+		again, err := d.parsed("f", next)
+		if err != nil || again.objects["a new object"] == nil {
+			t.Fatalf("%q with an object is %q, %v", text, next, err)
+		}
+		if _, err := d.edited(again, "a new object", nil); err != nil {
+			t.Fatalf("%q does not lose its object: %v", next, err)
+		}
+	})
 }

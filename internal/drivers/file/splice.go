@@ -3,6 +3,7 @@ package file
 import (
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -79,9 +80,9 @@ func (s *splicer) fresh(old string, v any, indent string, lines bool) (string, e
 		}
 	} else if list, is := v.([]any); is {
 		brackets = "[]"
-		for _, e := range list {
+		for i, e := range list {
 			if err := add("", e); err != nil {
-				return "", err
+				return "", within(strconv.Itoa(i), err)
 			}
 		}
 	} else {
@@ -246,7 +247,7 @@ func (b *box) elements(was, to []any) error {
 		if i < 0 {
 			e, err := b.made(nil, to[j])
 			if err != nil {
-				return err
+				return within(strconv.Itoa(j), err)
 			}
 			list = append(list, e)
 			continue
@@ -258,7 +259,7 @@ func (b *box) elements(was, to []any) error {
 		}
 		next = max(next, i+1)
 		if err := b.change(old[i], was[i], to[j]); err != nil {
-			return err
+			return within(strconv.Itoa(j), err)
 		}
 		list = append(list, old[i])
 	}
@@ -274,7 +275,8 @@ func (b *box) elements(was, to []any) error {
 // text puts the items together. Comments that stand apart from an item that is gone, by an
 // empty line, stay.
 func (b *box) text() string {
-	out := b.raw[b.p.start:b.p.head]
+	var out strings.Builder
+	out.WriteString(b.raw[b.p.start:b.p.head])
 	spaces := func(first bool) string { // before an item in a line with others
 		for i, it := range b.p.items {
 			from := b.p.head
@@ -316,9 +318,12 @@ func (b *box) text() string {
 			e.lead = b.eol + b.indent(b.p.start) + b.unit
 		}
 		before = b.separated(e, i < len(live)-1 || b.comma)
-		out += e.lead + e.text + before
+		out.WriteString(e.lead + e.text + before)
 	}
-	tail := apart + b.tail
+	tail := b.tail
+	if apart != "" {
+		tail = apart + strings.TrimPrefix(strings.TrimPrefix(tail, "\r"), "\n")
+	}
 	if !strings.Contains(tail, "\n") && endsLine(before) {
 		tail = b.eol + b.indent(b.p.start) + tail
 	}
@@ -330,7 +335,7 @@ func (b *box) text() string {
 	case len(b.p.items) == 0 && !b.lines && b.p.open == '{' && tail == "":
 		tail = b.syntax.braces()
 	}
-	return out + tail + b.raw[b.p.end-1:b.p.end]
+	return out.String() + tail + b.raw[b.p.end-1:b.p.end]
 }
 
 // endsLine reports whether a text ends with a comment that takes the rest of its line.

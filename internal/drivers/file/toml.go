@@ -100,8 +100,9 @@ func tomlFloatValue(f float64) any {
 
 // literal is a value that is kept as it is spelled.
 type literal struct {
-	path []string // with indices
-	text string
+	path    []string // with indices
+	text    string
+	integer bool // beyond 64 bits; a date or time otherwise
 }
 
 // literalsOf lists those of a text, and has it with small numbers in the place of integers
@@ -131,9 +132,9 @@ func literalsOf(text string, valid bool) (small []byte, list []literal) {
 		}
 		if n, is := integer(word); is && !n.IsInt64() {
 			copy(small[p.start:p.end], "0"+strings.Repeat(" ", len(word)-1))
-			list = append(list, literal{path, n.String()})
+			list = append(list, literal{path, n.String(), true})
 		} else if temporal(word) {
-			list = append(list, literal{path, word})
+			list = append(list, literal{path, word, false})
 		}
 	}
 	for _, s := range statementsOf(text) {
@@ -184,10 +185,14 @@ func (l literal) put(v any) {
 }
 
 func (l literal) over(v any) any {
-	if name, _, typed := nodeconfig.TypeOf(v); typed && name != nodeconfig.PlainMap {
+	if l.integer {
+		return json.Number(l.text)
+	}
+	switch name, _, _ := nodeconfig.TypeOf(v); name {
+	case tomlDate, tomlTime, tomlDateTime:
 		return map[string]any{name: l.text}
 	}
-	return json.Number(l.text)
+	return v
 }
 
 // tomlSyntax writes TOML.

@@ -119,11 +119,10 @@ func (t *tomlEdit) siblings(path []string) (in indents) {
 
 // spaced is a block with an empty line before it and, where something follows at once, after.
 func (t *tomlEdit) spaced(at int, block string) string {
-	before, after := t.text[:at], t.text[at:]
-	if before != "" && !strings.HasSuffix(before, "\n\n") && !strings.HasSuffix(before, "\n\r\n") {
+	if !t.apart(at) {
 		block = t.cuts.eol + block
 	}
-	if line, _, _ := strings.Cut(after, "\n"); strings.TrimSpace(line) != "" {
+	if line, _, _ := strings.Cut(t.text[at:], "\n"); strings.TrimSpace(line) != "" {
 		block += t.cuts.eol
 	}
 	return block

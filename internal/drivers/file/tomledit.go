@@ -41,10 +41,6 @@ func (t *tomlEdit) first(path []string, f func(*statement) bool) int {
 	return slices.IndexFunc(t.list, func(s statement) bool { return under(s.path, path) && f(&s) })
 }
 
-func (t *tomlEdit) has(path []string) bool {
-	return t.first(path, func(*statement) bool { return true }) >= 0
-}
-
 // assigned is the index of the statement that gives a path its value.
 func (t *tomlEdit) assigned(path []string) int {
 	return t.first(path, func(s *statement) bool { return !s.header() && len(s.path) == len(path) })
@@ -109,7 +105,11 @@ func (t *tomlEdit) inner(path []string, was, to map[string]any) error {
 		t.insert(s.lead, t.indentOf(s)+dotted(path[len(s.table):])+" = {}"+t.cuts.eol)
 		return nil
 	}
-	t.insert(s.lead, t.indentOf(s)+"["+dotted(t.names(path))+"]"+t.cuts.eol)
+	header := t.indentOf(s) + "[" + dotted(t.names(path)) + "]" + t.cuts.eol
+	if t.apart(s.lead) {
+		header += t.cuts.eol
+	}
+	t.insert(s.lead, header)
 	return nil
 }
 
@@ -152,7 +152,7 @@ func (t *tomlEdit) drop(path []string) {
 		if header {
 			end = t.trailing(end, next)
 		}
-		if before := t.text[:begin]; strings.HasSuffix(before, "\n\n") || strings.HasSuffix(before, "\n\r\n") || begin == 0 {
+		if t.apart(begin) {
 			end = blankAfter(t.text, end)
 		}
 		if end == len(t.text) {
@@ -163,6 +163,12 @@ func (t *tomlEdit) drop(path []string) {
 		}
 		t.remove(begin, min(end, len(t.text)))
 	}
+}
+
+// apart reports whether a place is where the text begins or an empty line ends.
+func (t *tomlEdit) apart(at int) bool {
+	before := t.text[:at]
+	return at == 0 || strings.HasSuffix(before, "\n\n") || strings.HasSuffix(before, "\n\r\n")
 }
 
 // trailing is the end of the comments that stand right below a place.
