@@ -43,6 +43,7 @@ var (
 	Qemu          = Component{Name: "qemu", Commands: []string{"qemu-arm-static:qemu-user-static"}} // for programs of 32 bits
 	Curl          = Component{Name: "curl", Commands: []string{"curl"}}
 	Jq            = Component{Name: "jq", Commands: []string{"jq"}}
+	PyYAML        = Component{Name: "PyYAML", Commands: []string{"python3"}, Probe: sync.OnceValue(pyYAML)}
 	Engine        = Component{Name: "a container engine", Long: true, Probe: Root.Probe,
 		Commands: []string{"dockerd:docker.io", "containerd", "runc", "iptables", "busybox:busybox-static", "ps:procps"}}
 	Docker   = Component{Name: "docker", Commands: []string{"docker:docker.io"}} // in later distributions docker-cli has it
@@ -59,7 +60,7 @@ var (
 
 // Components are those that a command belongs to.
 func Components() []Component {
-	return []Component{Git, Chromium, JanusGateway, CaddyServer, KeaServer, NetconfServer, Strace, Swtpm, Promtool, Nix, Systemd, Nspawn, Qemu, Curl, Jq, Engine, Docker, Registry, MediaMTX}
+	return []Component{Git, Chromium, JanusGateway, CaddyServer, KeaServer, NetconfServer, Strace, Swtpm, Promtool, Nix, Systemd, Nspawn, Qemu, Curl, Jq, PyYAML, Engine, Docker, Registry, MediaMTX}
 }
 
 // Hidden reports whether a run without components lacks this one: all that a command belongs to, except for
@@ -129,6 +130,13 @@ func tmpfs() error {
 }
 
 // janusModules are the two that a test's Janus loads, by their folders.
+func pyYAML() error {
+	if exec.Command("python3", "-c", "import yaml").Run() != nil {
+		return errors.New("no PyYAML: apt-get install python3-yaml")
+	}
+	return nil
+}
+
 func janusModules() (map[string]string, error) {
 	out := map[string]string{}
 	for folder, name := range map[string]string{"plugins": "libjanus_streaming.so", "transports": "libjanus_http.so"} {

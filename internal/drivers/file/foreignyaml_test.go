@@ -56,8 +56,8 @@ func foreignYAML(raw []byte) (any, error) {
 }
 
 func startPyYAML() error {
-	if err := exec.Command("python3", "-c", "import yaml").Run(); err != nil {
-		return fmt.Errorf("python3 has no PyYAML: apt-get install python3-yaml: %w", err)
+	if err := testkit.PyYAML.Missing(); err != nil {
+		return err
 	}
 	cmd := exec.Command("python3", "testdata/normalform.py") // it ends with its input
 	in, err := cmd.StdinPipe()
@@ -75,8 +75,7 @@ func startPyYAML() error {
 // needsPyYAML leaves a test out without it.
 func needsPyYAML(t *testing.T) {
 	t.Helper()
-	_, err := foreignYAML([]byte("a: 1\n"))
-	testkit.Only(t, err == nil, fmt.Sprintf("reads YAML with PyYAML: %v", err))
+	testkit.Needs(t, testkit.PyYAML)
 }
 
 // TestYAMLByAnotherParser holds what each edit of the table makes against what PyYAML reads.
