@@ -244,7 +244,7 @@ func (d *device) unlike(op *operation, after *object) string {
 	if op.to == nil || after == nil {
 		return text
 	}
-	return text + ": " + nodeconfig.Words(d.rules[op.Kind].Compare(op.to.shown, after.shown, nil))
+	return text + ": " + nodeconfig.Describe(d.rules[op.Kind].Compare(op.to.shown, after.shown, nil))
 }
 
 // done makes it durable that an operation was applied, and what the device has after it.

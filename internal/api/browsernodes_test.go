@@ -263,7 +263,8 @@ func flowsFlow(t *testing.T, s *site, p *browse.Page) {
 	p.Wait("heading", "Flow cam-3")
 	p.Write("combobox", "Node", "gw-1")
 	config := p.In("group", "Config of flow")
-	for _, f := range [][2]string{{"input", "udp://239.0.0.1:5002"}, {"audio.codec", "aac"}, {"password", "not-for-the-server"}, {"live", "true"}} {
+	for _, f := range [][2]string{{"input", "udp://239.0.0.1:5002"}, {"audio.codec", "aac"}, {"password", "not-for-the-server"}, {"live", "true"},
+		{"serial", "9007199254740993"}, {"gain", "1.0"}, {"fallback", "null"}} {
 		config.Write("textbox", "Add a field", f[0])
 		config.Write("textbox", "Its value, as JSON or a text", f[1])
 		p.Press("Enter")
@@ -281,6 +282,16 @@ func flowsFlow(t *testing.T, s *site, p *browse.Page) {
 	p.In("region", "Pushes").WaitText("●pushed")
 	if got := s.gw1.read(); !strings.Contains(got, `"live": true`) && !strings.Contains(got, `"live":true`) {
 		t.Errorf("the device has %s", got)
+	}
+	// What nobody touched stays as it is, in a browser too: null, every digit, and a float.
+	p.Go(s.server.OperatorURL() + "/config/flow/cam-3?edit=1")
+	p.In("region", "Change").Write("textbox", "input", "udp://239.0.0.1:5003")
+	p.Until("the text to say so", `document.getElementById("source").value.includes("5003")`)
+	s.byKeyboard(t, p, keyed{verb: "Set", role: "region", part: "Change", line: "steady flow edit cam-3 -f cam-3.yaml"})
+	s.untilStatus("cam-3", drift.Pushed)
+	o := testkit.Value(s.op.Object(s.ctx(), "flow", "cam-3"))(t)
+	if want := `{"audio":{"codec":"aac"},"fallback":null,"gain":1.0,"input":"udp://239.0.0.1:5003","live":true,"serial":9007199254740993}`; string(o.Definition.Legs[0].Config) != want {
+		t.Errorf("it is %s, want %s", o.Definition.Legs[0].Config, want)
 	}
 }
 

@@ -155,7 +155,7 @@ func (w *World) config() json.RawMessage {
 		m["host"] = []string{"localhost", "127.0.0.1", "example.org"}[w.rng.IntN(3)]
 	}
 	if w.chance(50) {
-		m["note"] = []any{"<a> & b", "plain", "5", "", nil}[w.rng.IntN(5)]
+		m["note"] = []any{"<a> & b", "plain", "5", json.Number("5"), "", nil}[w.rng.IntN(6)]
 	}
 	if w.chance(30) {
 		m["rate"] = json.Number([]string{"1.0", "1", "1.5"}[w.rng.IntN(3)])

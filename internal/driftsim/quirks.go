@@ -84,6 +84,9 @@ func (n *node) make(a *drift.Push, p place, want json.RawMessage) {
 // lie answers an operation that is not done.
 func (n *node) lie(a *drift.Push, p place) drift.Answer {
 	out := drift.Answer{Node: n.name, Op: a.Op, Outcome: drift.Applied}
+	if n.w.chance(30) {
+		out.Outcome = drift.Already
+	}
 	of := func(config json.RawMessage) *drift.Actual {
 		return &drift.Actual{Kind: p.kind, ID: p.id, ETag: etagOf(p, config), Op: a.Op, OpETag: etagOf(p, config), Config: config}
 	}
@@ -97,8 +100,11 @@ func (n *node) lie(a *drift.Push, p place) drift.Answer {
 		return encode(m)
 	}
 	switch n.w.rng.IntN(6) {
-	case 0: // with what it has
+	case 0: // with what it has, and a true word of how it spells what was asked
 		out.Object = n.actual(p)
+		if !a.Delete {
+			out.Want = normal(a.Config)
+		}
 	case 1: // with what was asked
 		if !a.Delete {
 			out.Object = of(a.Config)

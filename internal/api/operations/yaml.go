@@ -16,8 +16,20 @@ const maxYAML = 512 << 10
 
 // convertYAML reads a document that a person typed, or writes one for a person to edit.
 func (h *Handler) convertYAML(_ context.Context, in *bodyIn[operator.Conversion]) (out operator.Conversion, err error) {
-	if out = in.Body; out.Value == nil {
+	out = in.Body
+	switch {
+	case out.Value == nil && out.Config:
+		if out.Value, err = strictyaml.ReadConfig([]byte(out.YAML)); err != nil {
+			err = wire.Refuse(wire.ErrInvalid, "%v", err)
+		}
+		return out, err
+	case out.Value == nil:
 		return out, readYAML(&out)
+	case out.Config:
+		if out.YAML, err = (strictyaml.Config{Raw: out.Value}).Text(); err != nil {
+			err = wire.Refuse(wire.ErrInvalid, "%v", err)
+		}
+		return out, err
 	}
 	var plain any
 	if err = yaml.Unmarshal(out.Value, &plain); err != nil { // JSON is YAML, with its numbers as they are

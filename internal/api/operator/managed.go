@@ -203,4 +203,7 @@ type ExecRequest struct {
 type Conversion struct {
 	YAML  string          `json:"yaml,omitempty"`
 	Value json.RawMessage `json:"value,omitempty"`
+	// Config says that it is what nodes have, of which every value is kept: null, numbers as they
+	// are written, and tags as objects of one member.
+	Config bool `json:"config,omitempty"`
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/drift"
 	"github.com/steadyfleet/steady/internal/core/nodeconfig"
 	"github.com/steadyfleet/steady/internal/core/prose"
+	"github.com/steadyfleet/steady/internal/strictyaml"
 )
 
 // objects are the verbs on one kind, or, where of has a flag for it, on the kind that is named.
@@ -255,13 +256,13 @@ func (a *objects) edit() *cobra.Command {
 		Use: "edit NAME", Short: "Change " + a.one() + ", in your editor or with a file or single fields",
 		Long: a.examples(`Opens the definition as YAML in $VISUAL, $EDITOR or vi, and sets what was saved if it
 changed. With -f the file is set as it is; with --set single fields are changed,
-and with --unset they are taken out; --set FIELD=null has a field be null, which is another thing.
+and with --unset they are removed; --set FIELD=null has a field be null, which is another thing.
 --from opens an older version, as a draft for a new one.`),
 		Example: a.examples("  steady KIND edit a\n  steady KIND edit a -f a.yaml\n  steady KIND edit a --from 3"),
 	}
 	in.flags(cmd, a.kind)
 	if a.kind != nodeconfig.Tunnel {
-		cmd.Flags().StringArrayVar(&in.unset, "unset", nil, "a field that is taken out, such as media.codec")
+		cmd.Flags().StringArrayVar(&in.unset, "unset", nil, "a field that is removed, such as media.codec")
 	}
 	cmd.Flags().Uint64Var(&from, "from", 0, "begin with the definition of this version")
 	reason := command.RequiresReason(cmd)
@@ -382,15 +383,15 @@ bin, where it stays for seven days.`,
 // written is a definition as people write it.
 type written struct {
 	Mode   string             `yaml:"mode,omitempty"`
-	Shared config             `yaml:"shared,omitempty"`
+	Shared strictyaml.Config  `yaml:"shared,omitempty"`
 	Legs   map[string]*oneLeg `yaml:"legs,omitempty"`
 	Alone  oneLeg             `yaml:",inline"`
 }
 
 type oneLeg struct {
-	Node   string `yaml:"node,omitempty"`
-	ID     string `yaml:"id,omitempty"`
-	Config config `yaml:"config,omitempty"`
+	Node   string            `yaml:"node,omitempty"`
+	ID     string            `yaml:"id,omitempty"`
+	Config strictyaml.Config `yaml:"config,omitempty"`
 }
 
 // definition reads one from a file, or from flags.
@@ -418,22 +419,22 @@ func readDefinition(kind, file string, raw []byte) (d nodeconfig.Definition, err
 	if len(w.Legs) == 0 {
 		w.Legs = map[string]*oneLeg{kind: &w.Alone}
 	}
-	d.Mode, d.Shared = w.Mode, w.Shared.raw
+	d.Mode, d.Shared = w.Mode, w.Shared.Raw
 	for _, role := range slices.Sorted(maps.Keys(w.Legs)) {
 		l := w.Legs[role]
 		if l == nil {
 			return d, exit.Badf("%s: leg %s is empty", file, role)
 		}
-		d.Legs = append(d.Legs, nodeconfig.Leg{Role: role, Node: l.Node, ID: l.ID, Config: l.Config.raw})
+		d.Legs = append(d.Legs, nodeconfig.Leg{Role: role, Node: l.Node, ID: l.ID, Config: l.Config.Raw})
 	}
 	return d, nil
 }
 
 // writeDefinition is what readDefinition reads.
 func writeDefinition(kind string, d nodeconfig.Definition) (string, error) {
-	w := written{Mode: d.Mode, Shared: config{d.Shared}}
+	w := written{Mode: d.Mode, Shared: strictyaml.Config{Raw: d.Shared}}
 	for _, l := range d.Legs {
-		one := &oneLeg{Node: l.Node, ID: l.ID, Config: config{l.Config}}
+		one := &oneLeg{Node: l.Node, ID: l.ID, Config: strictyaml.Config{Raw: l.Config}}
 		if l.Role == kind { // the only one
 			w.Alone = *one
 			continue

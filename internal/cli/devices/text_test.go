@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"go.yaml.in/yaml/v4"
 	"pgregory.net/rapid"
 
 	"github.com/steadyfleet/steady/internal/core/nodeconfig"
@@ -49,35 +48,6 @@ func TestEditedTextKeepsEveryValue(t *testing.T) {
 			t.Fatalf("%s is written as\n%s\nand read as %s", raw, text, got)
 		}
 	})
-}
-
-// TestTextByTheCoreSchema: what people write is read by YAML 1.2, and a tag is kept.
-func TestTextByTheCoreSchema(t *testing.T) {
-	t.Parallel()
-	for text, want := range map[string]string{
-		"{a: yes, b: NO, c: on, d: off, e: y}":                     `{"a":"yes","b":"NO","c":"on","d":"off","e":"y"}`,
-		"{a: 22:30:00, b: 2024-05-01, c: 2024-05-01T10:00:00Z}":    `{"a":"22:30:00","b":"2024-05-01","c":"2024-05-01T10:00:00Z"}`,
-		"{a: 0o17, b: 0x1f, c: 017, d: +5, e: 1_000}":              `{"a":15,"b":31,"c":17,"d":5,"e":"1_000"}`,
-		"{a: 1., b: .5, c: 1e3, d: -.5e-3, e: 010.50, f: -0.0}":    `{"a":1.0,"b":0.5,"c":1000.0,"d":-0.0005,"e":10.5,"f":-0.0}`,
-		"{a: .inf, b: -.INF, c: .nan, d: +.inf, e: inf}":           `{"a":{"!float":"inf"},"b":{"!float":"-inf"},"c":{"!float":"nan"},"d":{"!float":"inf"},"e":"inf"}`,
-		"{a: , b: ~, c: null, d: Null, e: nULL, f: ''}":            `{"a":null,"b":null,"c":null,"d":null,"e":"nULL","f":""}`,
-		"a: !secret bob\nb: [!secret 5, !include {x: 1}]":          `{"a":{"!secret":"bob"},"b":[{"!secret":"5"},{"!include":{"x":1}}]}`,
-		"a: &x {k: 18446744073709551616}\nb: *x":                   `{"a":{"k":18446744073709551616},"b":{"k":18446744073709551616}}`,
-		"a: !!str 5\nb: !!float 1\nc: \"5\"\nd: |\n  yes\ne: '!x'": `{"a":"5","b":1,"c":"5","d":"yes\n","e":"!x"}`,
-		"'!secret': bob": `{"!secret":"bob"}`,
-	} {
-		var c config
-		testkit.Must(t, yaml.Unmarshal([]byte(text), &c))
-		if got, err := nodeconfig.Canonical(c.raw); err != nil || string(got) != want {
-			t.Errorf("%s is read as %s, %v; want %s", text, got, err, want)
-		}
-	}
-	for _, text := range []string{"a: {<<: {b: 1}}", "{a: 1, a: 2}", "{[a]: 1}"} {
-		var c config
-		if err := yaml.Unmarshal([]byte(text), &c); err == nil {
-			t.Errorf("%s is read as %s", text, c.raw)
-		}
-	}
 }
 
 // TestSetAndUnset: a value is set as it is written, a field is taken out by its own flag, and what is

@@ -361,13 +361,13 @@ func (in *Answer) unlike(f *Flight, rules *nodeconfig.Rules) (respelt bool, text
 	case len(rules.Compare(f.Config, in.Object.Config, nil)) == 0:
 		return false, ""
 	case len(in.Want) == 0:
-		return false, text + ": " + nodeconfig.Words(rules.Compare(f.Config, in.Object.Config, nil))
+		return false, text + ": " + nodeconfig.Describe(rules.Compare(f.Config, in.Object.Config, nil))
 	}
 	differences := rules.Compare(in.Want, in.Object.Config, nil)
 	if len(differences) == 0 {
 		return true, ""
 	}
-	return false, text + ": " + nodeconfig.Words(differences)
+	return false, text + ": " + nodeconfig.Describe(differences)
 }
 
 // clip bounds a text of a node and makes it one line.

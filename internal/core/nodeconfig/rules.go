@@ -280,12 +280,12 @@ func (r *Rules) Compare(desired, actual json.RawMessage, base *Base) []diff.Diff
 	return out
 }
 
-// mostWords bounds the fields that Words names.
-const mostWords = 6
+// mostDescribed bounds the fields that Describe names.
+const mostDescribed = 6
 
-// Words names fields that differ, each with both values, in one line; a secret by the
+// Describe names fields that differ, each with both values, in one line; a secret by the
 // beginning of its digest.
-func Words(differences []diff.Difference) string {
+func Describe(differences []diff.Difference) string {
 	var out []string
 	value := func(v string) string {
 		if v == "" {
@@ -293,10 +293,10 @@ func Words(differences []diff.Difference) string {
 		}
 		return diff.Value(v)
 	}
-	for _, d := range differences[:min(len(differences), mostWords)] {
+	for _, d := range differences[:min(len(differences), mostDescribed)] {
 		out = append(out, d.Field+" is "+value(d.Observed)+" instead of "+value(d.Desired))
 	}
-	if more := len(differences) - mostWords; more > 0 {
+	if more := len(differences) - mostDescribed; more > 0 {
 		out = append(out, fmt.Sprintf("and %d more", more))
 	}
 	return strings.Join(out, "; ")

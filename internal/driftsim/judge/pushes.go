@@ -166,7 +166,7 @@ func (j *Judge) taken(p Place, o *object, observed string) {
 	for _, config := range []map[string]string{want, now} {
 		for f := range config { // order-free: all of them count
 			if now[f] != want[f] && (k == nil || k.observed == "" || now[f] != then[f] || want[f] != was[f]) {
-				j.Violate("S45", "%v is taken for pushed with %s of %s, and wanted is %q", p, f, observed, want[f])
+				j.Violate("S45", "%v counts as pushed with %s of %s, and wanted is %q", p, f, observed, want[f])
 			}
 		}
 	}

@@ -64,7 +64,7 @@ func members(config string) map[string]string {
 			ID json.Number `json:"id"`
 		}
 		var elements []json.RawMessage
-		if json.Unmarshal(v, &set) == nil && json.Unmarshal(v, &elements) == nil {
+		if v[0] == '[' && json.Unmarshal(v, &set) == nil && json.Unmarshal(v, &elements) == nil { // null would be a list too
 			for i, e := range elements {
 				out[f+"/"+string(set[i].ID)] = string(e)
 			}

@@ -138,6 +138,7 @@ export interface Contents {
 }
 
 export interface Conversion {
+  config?: boolean;
   value?: unknown;
   yaml?: string;
 }

@@ -1,4 +1,5 @@
 import { type Answers, routes } from "./api";
+import { parse, stringify } from "./exact";
 
 export type Operation = keyof Answers;
 
@@ -22,7 +23,7 @@ const lost = "the server does not answer; try again when the connection is back"
 export async function request<T>(method: string, path: string, body?: unknown, signal?: AbortSignal): Promise<T> {
   const init: RequestInit = { method, signal, headers: { Accept: "application/json" } };
   if (body !== undefined) {
-    init.body = JSON.stringify(body);
+    init.body = stringify(body);
     init.headers = { ...init.headers, "Content-Type": "application/json" };
   }
   const answer = await fetch(path, init).catch(() => {
@@ -31,7 +32,7 @@ export async function request<T>(method: string, path: string, body?: unknown, s
   if (!answer.ok) {
     throw await refusal(answer);
   }
-  return (answer.status === 204 ? undefined : await answer.json()) as T;
+  return (answer.status === 204 ? undefined : parse(await answer.text())) as T;
 }
 
 async function refusal(answer: Response): Promise<Refused> {

@@ -1,6 +1,7 @@
 import { type ReadonlySignal, batch, computed, effect, signal } from "@preact/signals";
 import { useLayoutEffect, useMemo } from "preact/hooks";
 import { type Answers, routes } from "./api";
+import { parse } from "./exact";
 import { type Operation, type Query, Refused, call, pathOf, request } from "./request";
 import { keep, kept, parameter } from "./router";
 
@@ -115,7 +116,7 @@ function open() {
   });
   s.addEventListener("topic", (e) => {
     hear();
-    const f: Frame = JSON.parse(e.data);
+    const f = parse(e.data) as Frame;
     const waited = topics.get(f.topic)?.answered.peek()?.seq === 0;
     if (frames.push(f) === 1 && !waited) requestAnimationFrame(show);
     if (waited) show(); // the first answer: somebody waits for it

@@ -8,6 +8,7 @@ import { Episodes, LegTable, Outcomes } from "../parts/legs";
 import { type Column, Pager, Table } from "../parts/table";
 import { Time } from "../parts/time";
 import { Verb, because, quoted } from "../parts/verb";
+import { stringify } from "../exact";
 import { call } from "../request";
 import { parameter, withParameters } from "../router";
 import { may } from "../login";
@@ -141,7 +142,7 @@ function Adopt({ node, adoption, done }: { node: string; adoption: Adoption; don
   const deciding = may("adopt-objects") && replayed.value === undefined;
   const one: Column<NodeObject>[] = [
     { name: "Object", show: (o) => (deciding ? <label><input type="checkbox" checked={has(o)} onInput={() => toggle(o)} /> {o.kind} {o.id}</label> : `${o.kind} ${o.id}`) },
-    { name: "As it is on the node", show: (o) => <code>{JSON.stringify(o.config).slice(0, 300)}</code> },
+    { name: "As it is on the node", show: (o) => <code>{stringify(o.config).slice(0, 300)}</code> },
   ];
   return (
     <Section title={`${counted(all.length, "object")} to adopt`}>

@@ -1,14 +1,15 @@
 import { useState } from "preact/hooks";
 import type { Definition, ObjectDetail, ObjectPreview, Revision, SetObject } from "../api";
-import { defined, exact, inMode, legOf, placed, withLeg, written } from "../parts/definition";
+import { defined, inMode, legOf, placed, withLeg, written } from "../parts/definition";
 import { Events } from "../parts/events";
 import { type Document, Source } from "../parts/form";
 import { Grown, isObject } from "../parts/grown";
-import { Command, Empty, Loaded, Section } from "../parts/layout";
+import { Empty, Loaded, Section } from "../parts/layout";
 import { Do, LegTable } from "../parts/legs";
 import { type Column, Table } from "../parts/table";
 import { Time } from "../parts/time";
 import { Verb, because } from "../parts/verb";
+import { stringify } from "../exact";
 import { call } from "../request";
 import { go, parameter, withParameters } from "../router";
 import { may } from "../login";
@@ -51,7 +52,7 @@ function Known({ o, editing }: { o: ObjectDetail; editing: boolean }) {
         ? <Edit key={from} kind={o.kind} name={o.name} is={o} draft={draft} />
         : (
           <Section title="Definition" aside={may("set-object") && replayed.value === undefined && <a href={withParameters({ edit: "1" })}>Change</a>}>
-            <pre tabIndex={0}>{JSON.stringify(written(o.kind, o.definition), null, 2)}</pre>
+            <pre tabIndex={0}>{stringify(written(o.kind, o.definition), 2)}</pre>
           </Section>
         )}
       <Section title="History"><Table label="Versions" columns={versions} rows={[...(o.history ?? [])].reverse()} id={(r) => String(r.version)} /></Section>
@@ -113,12 +114,11 @@ function Edit({ kind, name, is, draft }: { kind: string; name: string; is?: Obje
     told(call("preview-object", { kind, name }, body({}))).then(setSeen, () => undefined);
   };
   const file = `-f ${name}.yaml`;
-  if (!exact(is?.definition)) return <p>It has a number that a browser would change: <Command line={`steady ${command} edit ${name}`} /></p>;
   return (
     <Section title={is ? "Change" : "Make"}>
       <div class="edit">
         <Fields kind={kind} doc={doc} set={change} definition={definition} wrong={where ? { [where.role]: { [where.field]: error } } : {}} modes={modes} />
-        <Source id="source" doc={doc} set={change} typed={() => setSeen(undefined)} reads={`steady ${command} ${is ? "edit" : "create"} -f reads the same`} />
+        <Source id="source" config doc={doc} set={change} typed={() => setSeen(undefined)} reads={`steady ${command} ${is ? "edit" : "create"} -f reads the same`} />
       </div>
       <div class="verbs">
         <button type="button" onClick={preview}>Preview</button>

@@ -8,6 +8,7 @@ import { Table } from "../parts/table";
 import { Terminal } from "../parts/terminal";
 import { Time } from "../parts/time";
 import { Verb, because } from "../parts/verb";
+import { stringify } from "../exact";
 import { type Problem, Refused, call } from "../request";
 import { go, parameter, withParameters } from "../router";
 import { may } from "../login";
@@ -165,7 +166,7 @@ function WhatIsSet({ set, is }: { set: Answered<ManagedResource>; is: Resource |
             <dt>Ends</dt><dd>{s.notAfter ? <Time at={s.notAfter} /> : "never"}</dd>
             {s.verb && <><dt>Asked last</dt><dd>{s.verb}</dd></>}
           </dl>
-          <pre tabIndex={0}>{JSON.stringify(filled(s.spec as Document), null, 2)}</pre>
+          <pre tabIndex={0}>{stringify(filled(s.spec as Document), 2)}</pre>
         </>
       )}
     </Loaded>

@@ -5,6 +5,7 @@ import { Command, Copy, Loaded, Section } from "../parts/layout";
 import { Time, absolute } from "../parts/time";
 import { type Slot, TimeslotBar, slotOf } from "../parts/timeslot";
 import { Verb } from "../parts/verb";
+import { stringify } from "../exact";
 import { call, pathOf } from "../request";
 import { may } from "../login";
 import { now, replayed, useAnswer } from "../stream";
@@ -145,7 +146,7 @@ function PhaseNode({ parts, phase, over }: { parts: { name: string; part: string
           </span>
         )}
       </div>
-      {phase.result !== undefined && <details class="leaves"><summary>Result of {phase.name}</summary><pre tabIndex={0}>{JSON.stringify(phase.result, null, 2)}</pre></details>}
+      {phase.result !== undefined && <details class="leaves"><summary>Result of {phase.name}</summary><pre tabIndex={0}>{stringify(phase.result, 2)}</pre></details>}
     </li>
   );
 }

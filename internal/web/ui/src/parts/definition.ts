@@ -40,12 +40,6 @@ export function defined(kind: string, doc: Document): Definition {
   return { ...(text(doc.mode) ? { mode: text(doc.mode) } : {}), ...(isObject(doc.shared) && Object.keys(doc.shared).length > 0 ? { shared: doc.shared } : {}), legs: roles.map((role) => ({ role, ...legOf(kind, doc, role) })) };
 }
 
-// exact reports whether a browser keeps every number of a value as it is.
-export function exact(v: unknown): boolean {
-  if (typeof v === "number") return Number.isSafeInteger(v) || !Number.isInteger(v);
-  return typeof v !== "object" || v === null || Object.values(v).every(exact);
-}
-
 // A Place is the part of a definition that a refusal is about; a field is "node", "id", or, in the config,
 // its path with dots behind "config."; "" is the leg as a whole.
 export interface Place {

@@ -1,5 +1,6 @@
 import { useEffect, useState } from "preact/hooks";
 import type { Event } from "../api";
+import { stringify } from "../exact";
 import { call } from "../request";
 import { withParameters } from "../router";
 import { useAnswer } from "../stream";
@@ -17,7 +18,7 @@ export function Record({ e }: { e: Event }) {
       <span>{e.message}</span>
       <Time at={e.received ?? e.at} />
       {open && <Links e={e} />}
-      {open && <pre tabIndex={0}>{JSON.stringify(e.body, null, 2)}</pre>}
+      {open && <pre tabIndex={0}>{stringify(e.body, 2)}</pre>}
     </li>
   );
 }

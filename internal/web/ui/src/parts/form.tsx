@@ -1,12 +1,13 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { Schema } from "../api";
+import { Exact, numberOf, parse, parsed, stringify } from "../exact";
 import { type Problem, call } from "../request";
 
 export type Document = Record<string, unknown>;
 
 const indent = 2;
 
-const json = (v: unknown) => (v === undefined ? "" : JSON.stringify(v, null, indent));
+const json = (v: unknown) => (v === undefined ? "" : stringify(v, indent));
 
 // put is a document with a field set; undefined and what is empty leave it out.
 function put(doc: Document | undefined, name: string, value: unknown): Document | undefined {
@@ -121,20 +122,18 @@ function written(s: Schema, value: unknown): string {
   if (value === undefined) return "";
   if (s.type === "array" && isText(s)) return (value as string[]).join("\n");
   if (mapped(s)) return Object.entries(value as Record<string, string>).map(([k, v]) => `${k}=${v}`).join("\n");
-  return typeof value === "string" || typeof value === "number" ? String(value) : json(value);
+  return typeof value === "string" || typeof value === "number" || value instanceof Exact ? String(value) : json(value);
 }
 
 // read is what a text means; it throws why it means nothing.
 function read(s: Schema, text: string): unknown {
   if (text.trim() === "") return undefined;
   if (s.type === "string") return text;
-  if (s.type === "integer") {
-    if (!/^-?\d+$/.test(text.trim())) throw new Error("expected a whole number");
-    return Number(text);
-  }
-  if (s.type === "number") {
-    if (!Number.isFinite(Number(text))) throw new Error("expected a number");
-    return Number(text);
+  if (s.type === "null") return parsed(text);
+  if (s.type === "integer" || s.type === "number") {
+    const n = numberOf(text.trim());
+    if (n === undefined || s.type === "integer" && !/^-?\d+$/.test(text.trim())) throw new Error(s.type === "integer" ? "expected a whole number" : "expected a number");
+    return n;
   }
   if (s.type === "array" && isText(s)) return lines(text);
   if (mapped(s)) {
@@ -144,7 +143,7 @@ function read(s: Schema, text: string): unknown {
       return [l.slice(0, at), l.slice(at + 1)];
     }));
   }
-  const value = JSON.parse(text);
+  const value = parse(text);
   if (Array.isArray(value) !== (s.type === "array") || typeof value !== "object" || value === null) throw new Error(s.type === "array" ? "expected a list, [ … ]" : "expected an object, { … }");
   return value;
 }
@@ -175,7 +174,7 @@ function Text({ id, schema, value, set, required, names, problems }: Input) {
     id, value: text, onInput: type, placeholder: written(schema, schema.examples?.[0]), "aria-required": required || undefined,
     "aria-describedby": `${id}-hint`, "aria-invalid": wrong || problems.length > 0 ? true : undefined, spellcheck: false,
   };
-  const long = !["string", "integer", "number"].includes(schema.type) || id.endsWith("-inline");
+  const long = !["string", "integer", "number", "null"].includes(schema.type) || id.endsWith("-inline");
   return (
     <>
       {long ? <textarea {...common} rows={Math.min(12, Math.max(2, (text || common.placeholder).split("\n").length))} /> : <input {...common} inputMode={schema.type === "integer" ? "numeric" : "text"} list={names.length > 0 ? `${id}-names` : undefined} />}
@@ -189,8 +188,8 @@ function Text({ id, schema, value, set, required, names, problems }: Input) {
 const pause = 150;
 
 // Source is the same document as YAML, which the server reads and writes. What cannot be read stays as it
-// is typed, and says where.
-export function Source({ id, doc, set, typed: began, reads = "steady apply reads the same" }: { id: string; doc: Document; set: (doc: Document) => void; typed: () => void; reads?: string }) {
+// is typed, and says where. Of a config of nodes every value is kept.
+export function Source({ id, doc, set, typed: began, config, reads = "steady apply reads the same" }: { id: string; config?: boolean; doc: Document; set: (doc: Document) => void; typed: () => void; reads?: string }) {
   const [text, setText] = useState("");
   const [wrong, setWrong] = useState("");
   const same = useRef<string | undefined>(undefined); // the document that the text is, as JSON
@@ -199,7 +198,7 @@ export function Source({ id, doc, set, typed: began, reads = "steady apply reads
   useEffect(() => {
     if (same.current === now) return;
     let current = true;
-    call("convert-yaml", {}, { value: doc }).then((c) => {
+    call("convert-yaml", {}, { value: doc, config }).then((c) => {
       if (!current) return;
       same.current = now;
       setWrong("");
@@ -215,7 +214,7 @@ export function Source({ id, doc, set, typed: began, reads = "steady apply reads
     began();
     clearTimeout(reading.current);
     reading.current = setTimeout(() => {
-      const read = typed.trim() === "" ? Promise.resolve({ value: {} }) : call("convert-yaml", {}, { yaml: typed });
+      const read = typed.trim() === "" ? Promise.resolve({ value: {} }) : call("convert-yaml", {}, { yaml: typed, config });
       read.then((c) => {
         setWrong("");
         same.current = json(c.value);

@@ -1,13 +1,16 @@
 import { useRef, useState } from "preact/hooks";
 import type { Schema } from "../api";
+import { Exact, parsed } from "../exact";
 import type { Problem } from "../request";
 import { type Document, Form } from "./form";
 
-export const isObject = (v: unknown): v is Document => typeof v === "object" && v !== null && !Array.isArray(v);
+export const isObject = (v: unknown): v is Document => typeof v === "object" && v !== null && !Array.isArray(v) && !(v instanceof Exact);
 
 // grown is a schema of what a value has, where nobody published one.
 function grown(value: unknown): Schema {
   if (typeof value === "boolean") return { type: "boolean", enum: ["true", "false"] };
+  if (value instanceof Exact) return { type: "number" };
+  if (value === null) return { type: "null" };
   if (typeof value === "number" || typeof value === "string") return { type: typeof value };
   if (Array.isArray(value)) return value.length > 0 && value.every((v) => typeof v === "string" && v !== "" && !v.includes("\n")) ? { type: "array", items: { type: "string" } } : { type: "array" };
   if (!isObject(value)) return { type: "string" };
@@ -61,13 +64,4 @@ export function Grown({ id, label, doc, set, problems = [] }: { id: string; labe
       </form>
     </div>
   );
-}
-
-// parsed is what a text means: a value that is no JSON is a text.
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text) ?? text;
-  } catch {
-    return text;
-  }
 }

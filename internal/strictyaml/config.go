@@ -1,4 +1,4 @@
-package devices
+package strictyaml
 
 import (
 	"encoding/json"
@@ -15,32 +15,49 @@ import (
 	"github.com/steadyfleet/steady/internal/core/nodeconfig"
 )
 
-// config is one in the text that people edit: YAML by the core schema of version 1.2, in which
-// every value of the normal form is written and read again as it is. A tag is an object of one
-// member, of the tag's name.
-type config struct{ raw json.RawMessage }
+// Config is what nodes have in the text that people edit: YAML by the core schema of version 1.2,
+// in which every value of the normal form is written and read again as it is. A tag is an object
+// of one member, of the tag's name. It is a value of a larger document, or one by itself.
+type Config struct{ Raw json.RawMessage }
+
+// ReadConfig reads one that is a document.
+func ReadConfig(text []byte) (json.RawMessage, error) {
+	top, problem := Mapping("", text)
+	if problem != nil {
+		return nil, fmt.Errorf("line %d, column %d: %s", problem.Line, problem.Column, problem.Message)
+	}
+	var c Config
+	err := c.UnmarshalYAML(top)
+	return c.Raw, err
+}
+
+// Text writes one as a document.
+func (c Config) Text() (string, error) {
+	out, err := yaml.Marshal(c)
+	return string(out), err
+}
 
 // IsZero leaves it out where there is none.
-func (c config) IsZero() bool { return len(c.raw) == 0 }
+func (c Config) IsZero() bool { return len(c.Raw) == 0 }
 
 // UnmarshalYAML implements yaml.Unmarshaler.
-func (c *config) UnmarshalYAML(n *yaml.Node) error {
+func (c *Config) UnmarshalYAML(n *yaml.Node) error {
 	budget := nodeconfig.MaxConfig * 4
-	v, err := read(n, &budget, 0)
+	v, err := valueOf(n, &budget, 0)
 	if err != nil || v == nil {
 		return err
 	}
-	c.raw, err = json.Marshal(v)
+	c.Raw, err = json.Marshal(v)
 	return err
 }
 
 // MarshalYAML implements yaml.Marshaler.
-func (c config) MarshalYAML() (any, error) {
-	v, err := nodeconfig.Decode(c.raw)
+func (c Config) MarshalYAML() (any, error) {
+	v, err := nodeconfig.Decode(c.Raw)
 	if err != nil {
 		return nil, err
 	}
-	return write(v), nil
+	return nodeOf(v), nil
 }
 
 // The scalars of the core schema that are no texts (YAML 1.2.2, section 10.3.2).
@@ -54,8 +71,8 @@ var (
 	tags     = regexp.MustCompile(`^![A-Za-z0-9_./-]+$`)
 )
 
-// plain is a scalar without quotes.
-func plain(s string) any {
+// plainScalar is a scalar without quotes.
+func plainScalar(s string) any {
 	switch {
 	case nulls.MatchString(s):
 		return nil
@@ -91,13 +108,13 @@ func plain(s string) any {
 	return json.Number(sign + whole + part + m[5])
 }
 
-// read is a node as nodeconfig.Decode has it.
-func read(n *yaml.Node, budget *int, depth int) (any, error) {
+// valueOf is a node as nodeconfig.Decode has it.
+func valueOf(n *yaml.Node, budget *int, depth int) (any, error) {
 	if *budget -= len(n.Value) + 1; *budget < 0 || depth > nodeconfig.MaxDepth*2 {
 		return nil, errors.New("it is too large or too deep, or its aliases are too many")
 	}
 	if n.Kind == yaml.AliasNode {
-		return read(n.Alias, budget, depth+1)
+		return valueOf(n.Alias, budget, depth+1)
 	}
 	tag := n.Tag
 	if tagged := tags.MatchString(tag); !tagged && !strings.HasPrefix(n.ShortTag(), "!!") && tag != "" {
@@ -119,7 +136,7 @@ func untagged(n *yaml.Node, budget *int, depth int, isText bool) (any, error) {
 			if _, twice := out[k.Value]; twice || k.Kind != yaml.ScalarNode || k.ShortTag() == "!!merge" {
 				return nil, fmt.Errorf("line %d: expected a key of text, once: a merge key (<<) has to be written out", k.Line)
 			}
-			v, err := read(n.Content[i+1], budget, depth+1)
+			v, err := valueOf(n.Content[i+1], budget, depth+1)
 			if err != nil {
 				return nil, err
 			}
@@ -129,7 +146,7 @@ func untagged(n *yaml.Node, budget *int, depth int, isText bool) (any, error) {
 	case yaml.SequenceNode:
 		out := []any{}
 		for _, e := range n.Content {
-			v, err := read(e, budget, depth+1)
+			v, err := valueOf(e, budget, depth+1)
 			if err != nil {
 				return nil, err
 			}
@@ -140,39 +157,39 @@ func untagged(n *yaml.Node, budget *int, depth int, isText bool) (any, error) {
 	if isText && n.Style != 0 { // it is quoted, or tagged
 		return n.Value, nil
 	}
-	return plain(n.Value), nil
+	return plainScalar(n.Value), nil
 }
 
-// write is a value as a node.
-func write(v any) *yaml.Node {
+// nodeOf is a value as a node.
+func nodeOf(v any) *yaml.Node {
 	scalar := func(tag, s string) *yaml.Node { return &yaml.Node{Kind: yaml.ScalarNode, Tag: tag, Value: s} }
 	switch v := v.(type) {
 	case map[string]any:
 		if name, below, is := nodeconfig.TypeOf(v); is && tags.MatchString(name) && !isScalar(below) {
-			if n := write(below); n.Style&yaml.TaggedStyle == 0 { // YAML has one tag for a node
+			if n := nodeOf(below); n.Style&yaml.TaggedStyle == 0 { // YAML has one tag for a node
 				n.Tag, n.Style = name, n.Style|yaml.TaggedStyle
 				return n
 			}
 		}
 		out := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
 		for _, k := range slices.Sorted(maps.Keys(v)) {
-			out.Content = append(out.Content, write(k), write(v[k]))
+			out.Content = append(out.Content, nodeOf(k), nodeOf(v[k]))
 		}
 		return out
 	case []any:
 		out := &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq"}
 		for _, e := range v {
-			out.Content = append(out.Content, write(e))
+			out.Content = append(out.Content, nodeOf(e))
 		}
 		return out
 	case string:
 		n := scalar("!!str", v)
-		if _, isText := plain(v).(string); !isText {
+		if _, isText := plainScalar(v).(string); !isText {
 			n.Style = yaml.DoubleQuotedStyle
 		}
 		return n
 	case json.Number:
-		if _, isNumber := plain(string(v)).(json.Number); isNumber {
+		if _, isNumber := plainScalar(string(v)).(json.Number); isNumber {
 			return scalar("", string(v))
 		}
 		return scalar("!!float", string(v))
