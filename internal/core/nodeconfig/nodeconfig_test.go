@@ -24,7 +24,7 @@ func TestNormal(t *testing.T) {
 		want            string // of the error; empty is none
 	}{
 		{"a flow", nodeconfig.Flow, "a", nodeconfig.Definition{Legs: []nodeconfig.Leg{leg("flow", "n")}}, ""},
-		{"no such kind", "Pipe", "a", nodeconfig.Definition{}, "kind \"Pipe\""},
+		{"no such kind", "Pipe", "a", nodeconfig.Definition{}, "expected 1 to 40"},
 		{"no name", nodeconfig.Flow, "A b", nodeconfig.Definition{}, "name"},
 		{"no such mode", nodeconfig.Tunnel, "a", nodeconfig.Definition{Mode: "fast"}, "unknown mode"},
 		{"a leg is left out", nodeconfig.Tunnel, "a", nodeconfig.Definition{Legs: []nodeconfig.Leg{leg("ingress", "n")}}, `no leg "egress"`},
