@@ -251,18 +251,14 @@ func (a objects) put(ctx context.Context, c *operator.Client, name string, s ope
 		return err
 	}
 	return a.Print(o, func() error {
-		for _, port := range o.Ports {
-			a.Printf("Warning: %s\n", term.Printable(port))
-		}
+		a.warn(o.Ports)
 		a.Printf("%s %s is defined, version %d. Its nodes are pushed to: steady %s show %s\n", a.kind, name, o.Version, a.kind, name)
 		return a.legTable(o.Legs, true)
 	})
 }
 
 func (a objects) preview(name string, p operator.ObjectPreview) error {
-	for _, port := range p.Ports {
-		a.Printf("Warning: %s\n", port)
-	}
+	a.warn(p.Ports)
 	for _, l := range p.Legs {
 		a.Printf("Node %s (%s):", l.Node, l.Role)
 		if len(l.Fields) == 0 {
