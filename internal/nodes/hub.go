@@ -176,7 +176,7 @@ func (h *Hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	from := access.Network(r.RemoteAddr)
-	if h.begins.full(from) {
+	if h.begins.full(from, h.room.of(from)) {
 		h.leave()
 		h.busy(w, "too many nodes connect at a time")
 		return
@@ -220,7 +220,7 @@ func (h *Hub) accept(w http.ResponseWriter, r *http.Request, from netip.Addr, ex
 	}
 	in, token, err := h.introduce(l, exporter, within)
 	if err == nil {
-		h.room.exit(v)
+		h.room.said(v)
 		err = h.welcome(l, from, in, token)
 	}
 	if err != nil {

@@ -12,9 +12,10 @@ import (
 type room struct {
 	most, perAddress int
 
-	mu   sync.Mutex
-	open int
-	by   map[netip.Addr][]*visitor // the oldest first
+	mu    sync.Mutex
+	open  int
+	hello time.Duration             // how long those that said hello took lately
+	by    map[netip.Addr][]*visitor // the oldest first
 }
 
 // visitor is one of them.
@@ -24,11 +25,27 @@ type visitor struct {
 	leave func() // ends its connection
 }
 
-// young is how long a connection keeps its place whoever comes: a hello is on its way.
-const young = 250 * time.Millisecond
+// A connection keeps its place beside others of its address for a few times as long as a hello takes lately, within these
+// bounds: on a machine that is busy with all nodes at once none would finish otherwise.
+const young, old = 250 * time.Millisecond, 2 * time.Second
 
 func newRoom(most int) *room {
-	return &room{most: most, perAddress: max(1, most/2), by: map[netip.Addr][]*visitor{}}
+	return &room{most: most, perAddress: max(1, most/2), hello: old / 4, by: map[netip.Addr][]*visitor{}}
+}
+
+// said notes that a connection said hello, and follows enter.
+func (r *room) said(v *visitor) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.hello = (r.hello + time.Since(v.since)) / 2
+	r.remove(v)
+}
+
+// of is how many connections of an address have not said hello.
+func (r *room) of(from netip.Addr) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.by[from])
 }
 
 // enter gives a connection a place; leave ends it when another one takes that. Crowded says that few are free.
@@ -41,7 +58,7 @@ func (r *room) enter(from netip.Addr, leave func()) (v *visitor, crowded, ok boo
 			mine = r.largest()
 		}
 		oldest := mine[0]
-		if len(mine) <= len(r.by[from])+1 && now.Sub(oldest.since) < young {
+		if len(mine) <= len(r.by[from])+1 && now.Sub(oldest.since) < min(max(young, 4*r.hello), old) {
 			return nil, true, false
 		}
 		r.remove(oldest)

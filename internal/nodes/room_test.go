@@ -75,7 +75,7 @@ func TestRoomOfOneAddress(t *testing.T) {
 		if _, crowded, ok := r.enter(addr(2), nil); !ok || crowded == (r.open <= r.most/2) {
 			t.Errorf("another address: let in %v, crowded %v of %d", ok, crowded, r.open)
 		}
-		time.Sleep(young)
+		time.Sleep(old)
 		if _, _, ok := r.enter(addr(1), nil); !ok || ended != 1 {
 			t.Errorf("let in: %v, in the place of %d", ok, ended)
 		}

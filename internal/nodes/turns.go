@@ -24,19 +24,19 @@ func newTurns(perSecond int, most time.Duration) *turns {
 	return &turns{perSecond: perSecond, most: most, waiting: map[netip.Addr][]chan struct{}{}}
 }
 
-// full reports whether one more of an address would wait too long.
-func (t *turns) full(from netip.Addr) bool {
+// full reports whether one more of an address would wait too long, behind so many that come before it.
+func (t *turns) full(from netip.Addr, before int) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.tooMany(from)
+	return len(t.waiting[from]) > 0 && t.tooMany(from, before)
 }
 
-func (t *turns) tooMany(from netip.Addr) bool {
+func (t *turns) tooMany(from netip.Addr, before int) bool {
 	mine, addresses := len(t.waiting[from]), len(t.ring)
 	if mine == 0 {
 		addresses++
 	}
-	return time.Duration(mine*addresses)*time.Second/time.Duration(t.perSecond) > t.most
+	return time.Duration((mine+before)*addresses)*time.Second/time.Duration(t.perSecond) > t.most
 }
 
 // take waits for a turn, and reports whether it came in time.
@@ -48,7 +48,7 @@ func (t *turns) take(ctx context.Context, from netip.Addr) bool {
 			return true
 		}
 	}
-	if t.tooMany(from) {
+	if t.tooMany(from, 0) {
 		t.mu.Unlock()
 		return false
 	}

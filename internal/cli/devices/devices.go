@@ -305,3 +305,10 @@ func (a verbs) nodeVerb(cmd *cobra.Command, do func(c *operator.Client, ctx cont
 		return nil
 	}))
 }
+
+// warn prints which ports something else listens on.
+func (a objects) warn(ports []string) {
+	for _, port := range ports {
+		a.Printf("Warning: %s\n", term.Printable(port))
+	}
+}

@@ -309,9 +309,7 @@ func (a *objects) put(ctx context.Context, c *operator.Client, name string, s op
 		return err
 	}
 	return a.Print(o, func() error {
-		for _, port := range o.Ports {
-			a.Printf("Warning: %s\n", term.Printable(port))
-		}
+		a.warn(o.Ports)
 		what := fmt.Sprintf("is defined, version %d. Its nodes are pushed to", o.Version)
 		switch {
 		case o.Unchanged && o.Requested > 0:
@@ -325,9 +323,7 @@ func (a *objects) put(ctx context.Context, c *operator.Client, name string, s op
 }
 
 func (a *objects) preview(name string, p operator.ObjectPreview) error {
-	for _, port := range p.Ports {
-		a.Printf("Warning: %s\n", port)
-	}
+	a.warn(p.Ports)
 	for _, l := range p.Legs {
 		a.Printf("Node %s (%s):", l.Node, l.Role)
 		if len(l.Fields) == 0 {
