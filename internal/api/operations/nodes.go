@@ -100,11 +100,13 @@ type (
 	}
 )
 
+// big is an operation whose body may have the configs of many objects.
+func big(id, method, path, summary string) huma.Operation {
+	return huma.Operation{OperationID: id, Method: method, Path: path, Summary: summary, MaxBodyBytes: 2 << 20}
+}
+
 // nodes registers the routes of nodes, of the objects that they have, and of drift.
 func (h *Handler) nodes() {
-	big := func(id, method, path, summary string) huma.Operation {
-		return huma.Operation{OperationID: id, Method: method, Path: path, Summary: summary, MaxBodyBytes: 2 << 20}
-	}
 	add(h, get("list-nodes", "/nodes", "List the nodes"), viewing, viewNodes(h, func(s *drift.State, c source, _ *AtRecord) ([]drift.NodeRow, error) {
 		return nodeRows(s), nil
 	}))
@@ -156,6 +158,11 @@ func (h *Handler) nodes() {
 	do(h, post("restore-object", "/config/{kind}/{name}/restore", "Take an object out of the bin"), operating, func(ctx context.Context, in *objectIn[operator.Verb]) error {
 		return h.edit(ctx, drift.Unbin{Kind: in.Kind, Name: in.Name}, in.Body.Reason)
 	})
+	h.drift()
+}
+
+// drift registers the routes of drift.
+func (h *Handler) drift() {
 	add(h, get("list-drift", "/drift", "List the open episodes of drift, the oldest first"), viewing, viewNodes(h, func(s *drift.State, c source, in *driftIn) ([]drift.EpisodeRow, error) {
 		return episodes(s, in.query()), nil
 	}))
