@@ -943,6 +943,7 @@ export interface ObjectSet {
   local?: boolean;
   mode?: string;
   name: string;
+  ports?: string[] | null;
   removed?: boolean;
   requested?: number;
   status: string;
