@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"fmt"
 	"io/fs"
 	"math/rand/v2"
 	"os"
@@ -16,6 +17,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 	"go.yaml.in/yaml/v4"
 
+	"github.com/steadyfleet/steady/internal/release/compose"
 	"github.com/steadyfleet/steady/internal/testkit"
 )
 
@@ -104,6 +106,12 @@ func borrowed(t *testing.T, file string) (*txtar.Archive, string) {
 	if b.why != "" {
 		return nil, b.why
 	}
+	configs, _ := doc["configs"].(map[string]any)
+	for _, c := range configs {
+		if m, is := c.(map[string]any); is && m["content"] != nil {
+			return nil, "a config within the file, which docker compose copies into the container"
+		}
+	}
 	delete(doc, "version")
 	delete(doc, "name")
 	for _, of := range []string{"volumes", "networks"} {
@@ -143,17 +151,35 @@ func borrowed(t *testing.T, file string) (*txtar.Archive, string) {
 			ar.Files = append(ar.Files, txtar.File{Name: path.Clean(name)})
 		}
 	}
-	return ar, ""
+	return ar, refused(t, ar)
 }
 
-var variable = regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_]*)(?::?[-?+]([^}]*))?\}|\$([A-Za-z_][A-Za-z0-9_]*)`)
+// refused is why a build refuses an application, empty if it does not.
+func refused(t *testing.T, ar *txtar.Archive) string {
+	s := &stranger{bench: &bench{host: &host{TB: t}}, ar: ar}
+	dir := t.TempDir()
+	s.write(dir, false)
+	root := testkit.Value(os.OpenRoot(dir))(t)
+	defer func() { testkit.Must(t, root.Close()) }()
+	l, problems := compose.Load(root, []string{"compose.yaml"}, compose.Options{Name: project1})
+	if l != nil {
+		return ""
+	}
+	return fmt.Sprint("refused: ", problems)
+}
+
+// variable is one that has no other within it.
+var variable = regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_]*)(?::?[-?+]([^{}]*))?\}|\$([A-Za-z_][A-Za-z0-9_]*)`)
 
 // substitute gives every variable its value in the file .env, its default, or v.
 func substitute(text string, values map[string]string) string {
-	return variable.ReplaceAllStringFunc(text, func(s string) string {
-		m := variable.FindStringSubmatch(s)
-		return cmp.Or(values[m[1]+m[3]], m[2], "v")
-	})
+	for range 4 { // so deep are the defaults that have variables
+		text = variable.ReplaceAllStringFunc(text, func(s string) string {
+			m := variable.FindStringSubmatch(s)
+			return cmp.Or(values[m[1]+m[3]], m[2], "v")
+		})
+	}
+	return text
 }
 
 // borrower replaces what a file needs of the world outside of it.

@@ -204,7 +204,11 @@ func (s *stranger) policiesRun() {
 	testkit.Eventually(s, "what has a restart policy to run", func() bool {
 		return !slices.ContainsFunc(s.list(true), func(c api.Summary) bool {
 			full, err := s.api.ContainerInspect(s.ctx, c.ID, client.ContainerInspectOptions{})
-			return err == nil && !full.Container.HostConfig.RestartPolicy.IsNone() && !full.Container.State.Running
+			if err != nil {
+				return false
+			}
+			policy := full.Container.HostConfig.RestartPolicy
+			return (policy.IsAlways() || policy.IsUnlessStopped()) && !full.Container.State.Running
 		})
 	})
 }
