@@ -237,7 +237,7 @@ func TestNodesAreRefused(t *testing.T) {
 		"a name that is none":  {nil, "gw-1", func(h *nodesdk.Hello) { h.Node = "../x" }, nodesdk.CodeMalformed, "no proper name"},
 		"a future version":     {nil, "gw-1", func(h *nodesdk.Hello) { h.Version = 9 }, nodesdk.CodeVersion, "version 9"},
 		"an endless field":     {nil, "gw-1", func(h *nodesdk.Hello) { h.Driver = strings.Repeat("x", 201) }, nodesdk.CodeMalformed, "201 bytes"},
-		"an unknown kind":      {nil, "gw-1", func(h *nodesdk.Hello) { h.Collections[0].Kind = "pipe" }, nodesdk.CodeCollection, "flow, tunnel or document"},
+		"a reserved kind":      {nil, "gw-1", func(h *nodesdk.Hello) { h.Collections[0].Kind = "host" }, nodesdk.CodeCollection, `kind "host" is reserved`},
 		"a kind that is twice": {nil, "gw-1", func(h *nodesdk.Hello) { h.Collections = append(h.Collections, h.Collections[0]) }, nodesdk.CodeCollection, "twice"},
 	} {
 		n := w.wireNode(c.name)
@@ -332,7 +332,7 @@ func TestNodeSendsGarbage(t *testing.T) {
 		{"a key twice", thrice(`{"type":"changed","changed":{"generation":1},"Type":"effect"}`), nodesdk.CodeMalformed, `repeats a key`},
 		{"an answer to nothing", thrice(`{"type":"answer","id":77,"answer":{}}`), nodesdk.CodeMalformed, `an answer to nothing that was asked`},
 		{"of no type", thrice(`{"type":"what"}`), nodesdk.CodeMalformed, `a message of type "what"`},
-		{"an effect of nothing", thrice(`{"type":"effect","effect":{"kind":"pipe","id":"a","effect":"in effect"}}`), nodesdk.CodeMalformed, `no known kind`},
+		{"an effect of nothing", thrice(`{"type":"effect","effect":{"kind":"host","id":"a","effect":"in effect"}}`), nodesdk.CodeMalformed, `no known kind`},
 		{"a key without proof", thrice(`{"type":"nextkey","nextkey":{"key":"AAAA","proof":"AAAA"}}`), nodesdk.CodeMalformed, `without its proof`},
 		{"large without being asked", func(n *wireNode) {
 			_ = n.conn.Write(w.ctx(), websocket.MessageText, []byte(strings.Repeat(" ", 64<<10)))
