@@ -41,7 +41,7 @@ func TestPagesOfNodes(t *testing.T) {
 	})
 	paged(t, w, secret, "drift-list?", func(e drift.EpisodeRow) string { return e.ID }, map[string]string{"limit=1": "0 0"})
 	paged(t, w, secret, "session-list?", func(s operator.Session) string { return s.Name }, map[string]string{"state=Running": "0 0"})
-	for _, bad := range []string{"node-list?limit=0", "node-list?limit=201", "node-list?status=well", "config-list/none", "drift-list?offset=-1", "session-list?state=running"} {
+	for _, bad := range []string{"node-list?limit=0", "node-list?limit=201", "node-list?status=well", "config-list/flow?status=well", "drift-list?offset=-1", "session-list?state=running"} {
 		if status, raw := w.request(secret, "GET", "/v1/operator/"+bad, ""); status != 422 {
 			t.Errorf("%s: %d %s", bad, status, raw)
 		}

@@ -307,7 +307,7 @@ func TestEventStreamGoesOn(t *testing.T) {
 	if !slices.EqualFunc(streamed, ofBoth.Events, func(a, b operator.Event) bool { return a.Seq == b.Seq }) {
 		t.Errorf("the stream has %d events, the pages %d", len(streamed), len(ofBoth.Events))
 	}
-	_, err := w.op.Events(w.ctx(), operator.EventQuery{About: []event.Subject{{Kind: "planet", Name: "x"}}})
+	_, err := w.op.Events(w.ctx(), operator.EventQuery{About: []event.Subject{{Kind: "Planet", Name: "x"}}})
 	if err == nil || !strings.Contains(err.Error(), "expected KIND/NAME, the kind one of host, rollout") {
 		t.Errorf("of a planet: %v", err)
 	}

@@ -51,7 +51,7 @@ type (
 		AtRecord
 		Kind   string       `path:"kind" maxLength:"40" doc:"A kind of objects, such as flow"`
 		Search string       `query:"search" maxLength:"63" doc:"A part of the name, or of that of one of its nodes"`
-		Status drift.Status `query:"status" enum:"pending,pushing,pushed,failed," doc:"Push status, the worst of all legs"`
+		Status drift.Status `query:"status" enum:"pending,pushing,pushed,failed,extraneous," doc:"Push status, the worst of all legs; extraneous is what a node has and the server does not know"`
 		Cut
 	}
 	allObjectsIn struct {
