@@ -66,7 +66,7 @@ func (c *Config) check() error {
 	case len(c.Collections) == 0 || len(c.Collections) > nodeconfig.MaxKinds:
 		return fmt.Errorf("a driver has 1 to %d collections of objects, not %d", nodeconfig.MaxKinds, len(c.Collections))
 	case bytes.HasPrefix(bytes.TrimSpace(c.Token), []byte(fleet.TokenPrefix)):
-		return errors.New("Token is the text that steady node token writes: have Open make the Config of it")
+		return errors.New("the field Token has the text that steady node token writes: have Open make the Config of it")
 	case c.RootCAs == nil:
 		return errors.New("no certificates are given by which to verify the server")
 	}
