@@ -49,17 +49,20 @@ type (
 	}
 	objectListIn struct {
 		AtRecord
-		Kind   string       `path:"kind" maxLength:"40" doc:"A kind of objects, such as flow"`
-		Search string       `query:"search" maxLength:"63" doc:"A part of the name, or of that of one of its nodes"`
-		Status drift.Status `query:"status" enum:"pending,pushing,pushed,failed,extraneous," doc:"Push status, the worst of all legs; extraneous is what a node has and the server does not know"`
+		Kind string `path:"kind" maxLength:"40" doc:"A kind of objects, such as flow"`
+		ObjectFilter
 		Cut
 	}
 	allObjectsIn struct {
 		AtRecord
-		Kind   string       `query:"kind" maxLength:"40" doc:"Only those of this kind"`
+		Kind string `query:"kind" maxLength:"40" doc:"Only those of this kind"`
+		ObjectFilter
+		Cut
+	}
+	// ObjectFilter leaves some of the objects in a list. It is embedded in inputs, which takes an exported name.
+	ObjectFilter struct {
 		Search string       `query:"search" maxLength:"63" doc:"A part of the name, or of that of one of its nodes"`
 		Status drift.Status `query:"status" enum:"pending,pushing,pushed,failed,extraneous," doc:"Push status, the worst of all legs; extraneous is what a node has and the server does not know"`
-		Cut
 	}
 	// ObjectPath is embedded in inputs, which takes an exported name.
 	ObjectPath struct {
