@@ -116,7 +116,8 @@ func (d *Driver) Snapshot(ctx context.Context) (nodesdk.State, error) {
 	return s, nil
 }
 
-// Normalize implements nodesdk.Driver: an object's name is no part of its config.
+// Normalize implements nodesdk.Driver: an object's name is no part of its config, unless it is the
+// text of a number.
 func (d *Driver) Normalize(it nodesdk.Item) nodesdk.Item {
 	if d.o.Identity == "" {
 		return it
@@ -126,7 +127,7 @@ func (d *Driver) Normalize(it nodesdk.Item) nodesdk.Item {
 	if err != nil || !is {
 		return it
 	}
-	if name, is := nameOf(m[d.o.Identity]); !is || name != it.ID {
+	if m[d.o.Identity] != implied(it.ID) {
 		return it
 	}
 	delete(m, d.o.Identity)
@@ -203,8 +204,12 @@ func (d *Driver) edited(c *content, id string, to map[string]any) ([]byte, error
 	if u, is := c.objects[id].(*unread); is {
 		return nil, fmt.Errorf("the object cannot be read, so it is not edited: %w", u)
 	}
-	if to != nil && d.o.Identity != "" {
-		to[d.o.Identity] = d.named(c, id)
+	if to != nil && d.o.Identity != "" && to[d.o.Identity] == nil {
+		name, err := d.named(c, id)
+		if err != nil {
+			return nil, err
+		}
+		to[d.o.Identity] = name
 	}
 	if to != nil {
 		if err := lost(nil, c.objects[id], to); err != nil {

@@ -122,8 +122,12 @@ func (e *yamlEdit) chunks(n *ynode) ([]chunk, error) {
 // assemble is the new text of a collection, of its items in an order, -1 for new ones. what
 // returns the value of each, and the key of a new one.
 func (e *yamlEdit) assemble(n *ynode, order []int, what func(j int) (any, string)) (string, error) {
+	stays := map[int]bool{}
+	for _, i := range order {
+		stays[i] = true
+	}
 	for i, it := range n.items {
-		if !slices.Contains(order, i) {
+		if !stays[i] {
 			if err := e.guard(it.value, true); err != nil {
 				return "", err
 			}
@@ -138,7 +142,7 @@ func (e *yamlEdit) assemble(n *ynode, order []int, what func(j int) (any, string
 	}
 	compact := chunks[0].head == n.items[0].begin && !e.ownLine(chunks[0].head)
 	gaps := e.gaps(chunks, order)
-	out := ""
+	var b strings.Builder
 	for j, i := range order {
 		v, key := what(j)
 		text := ""
@@ -162,9 +166,9 @@ func (e *yamlEdit) assemble(n *ynode, order []int, what func(j int) (any, string
 			}
 			text += e.newline
 		}
-		out += gaps[j] + text
+		b.WriteString(gaps[j] + text)
 	}
-	out += gaps[len(order)]
+	out := b.String() + gaps[len(order)]
 	if _, end := e.region(n); end == len(e.s) && !strings.HasSuffix(e.s, "\n") {
 		out = strings.TrimSuffix(out, e.newline)
 	}
