@@ -63,6 +63,8 @@ var fileCases = []fileCase{
 		text: `{"a": {"t": "\ud800"}, "b": {"big": 1E400}}` + "\n", refused: []string{"line 1", "surrogate"}, byHand: [3]string{"1E400", "1E401", "b"}},
 	{node: "toml-dots", file: "in.toml", options: []string{"at=s"}, object: "a", command: []string{"edit", "NAME", "--set", "n=2"},
 		text: "[s.a]\nn = 1\n[s.b]\nk.j = 1 # dots\n", want: "[s.a]\nn = 2\n[s.b]\nk.j = 1 # dots\n", byHand: [3]string{"k.j", `"k.j"`, "b"}},
+	{node: "documents", file: "k8s.yaml", options: []string{"document=*", "identity=kind,metadata/name"}, object: "ConfigMap/web", command: []string{"edit", "NAME", "--set", "data.mode=NO"},
+		text: "# shop\n---\nkind: ConfigMap\nmetadata: {name: web}\ndata:\n  mode: x # m\n---\nkind: Service\nmetadata: {name: web}\nspec: {ports: [{port: 80}]}\n", want: "# shop\n---\nkind: ConfigMap\nmetadata: {name: web}\ndata:\n  mode: \"NO\" # m\n---\nkind: Service\nmetadata: {name: web}\nspec: {ports: [{port: 80}]}\n", byHand: [3]string{"port: 80", "port: '80'", "Service/web"}},
 	{node: "json-comments", file: "in.json", options: []string{"at=o"}, object: "a", command: []string{"edit", "NAME", "--set", "y=1.0"},
 		text: "{\r\n\t// all of them\r\n\t\"o\": {\r\n\t\t\"a\": {\r\n\t\t\t\"x\": 1.50, // x\r\n\t\t},\r\n\t},\r\n}\r\n", want: "{\r\n\t// all of them\r\n\t\"o\": {\r\n\t\t\"a\": {\r\n\t\t\t\"x\": 1.50, // x\r\n\t\t\t\"y\": 1.0,\r\n\t\t},\r\n\t},\r\n}\r\n"},
 }

@@ -17,7 +17,7 @@ var large = map[string]struct {
 	between  string
 	tail     string
 	format   format
-	identity string
+	identity identity
 }{
 	"TOML tables":   {object: "# about %d\n[o.t%[1]d]\nname = \"t%[1]d\"\nport = %[1]d\n\n[o.t%[1]d.sub]\nx = 1\n\n[[o.t%[1]d.list]]\ny = 2024-05-01\n", between: "\n", format: tomlFormat{}},
 	"TOML elements": {object: "# about %d\n[[o]]\nname = \"t%[1]d\"\nport = %[1]d\n", between: "\n", format: tomlFormat{}, identity: "name"},

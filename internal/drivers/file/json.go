@@ -164,7 +164,7 @@ func (d jsonReader) torn(text string) bool {
 	return n != bytes.Count(raw, []byte("\ufffd"))+bytes.Count(bytes.ToLower(raw), []byte(`\ufffd`))
 }
 
-func (f jsonFormat) edit(raw []byte, at []string, identity, id string, to map[string]any) ([]byte, error) {
+func (f jsonFormat) edit(raw []byte, at []string, named identity, id string, to map[string]any) ([]byte, error) {
 	was, err := f.parse(raw)
 	if err != nil {
 		return nil, err
@@ -179,7 +179,7 @@ func (f jsonFormat) edit(raw []byte, at []string, identity, id string, to map[st
 	}
 	r.blank()
 	p := r.value()
-	now, err := withObject(was, at, identity, id, to)
+	now, err := withObject(was, at, named, id, to)
 	if err != nil {
 		return nil, err
 	}

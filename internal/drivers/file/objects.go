@@ -50,7 +50,7 @@ func (d *Driver) objects(doc any) (map[string]any, error) {
 	}
 	for i, v := range list {
 		m, _ := v.(map[string]any)
-		id, named := nameOf(m[d.o.Identity])
+		id, named := d.identity().name(m)
 		switch u, is := v.(*unread); {
 		case is:
 			nameless[fmt.Sprintf("element %d", i)] = u
@@ -114,22 +114,21 @@ func asError(v any) error {
 }
 
 // withObject is a document with an object among those at a path, or without it.
-func withObject(doc any, at []string, identity, id string, to map[string]any) (any, error) {
+func withObject(doc any, at []string, named identity, id string, to map[string]any) (any, error) {
 	if len(at) > 0 {
 		m, _ := nodeconfig.RealMap(doc)
 		in, there := m[at[0]]
 		if !there {
 			return nil, fmt.Errorf("nothing stands at %s", at[0])
 		}
-		next, err := withObject(in, at[1:], identity, id, to)
+		next, err := withObject(in, at[1:], named, id, to)
 		out := maps.Clone(m)
 		out[at[0]] = next
 		return nodeconfig.MapOf(out), err
 	}
-	if list, is := doc.([]any); is && identity != "" {
+	if list, is := doc.([]any); is && named != "" {
 		i := slices.IndexFunc(list, func(v any) bool {
-			m, _ := v.(map[string]any)
-			name, is := nameOf(m[identity])
+			name, is := named.name(v)
 			return is && name == id
 		})
 		out := slices.Clone(list)

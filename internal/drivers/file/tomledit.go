@@ -9,7 +9,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/nodeconfig"
 )
 
-func (f tomlFormat) edit(raw []byte, at []string, identity, id string, to map[string]any) ([]byte, error) {
+func (f tomlFormat) edit(raw []byte, at []string, named identity, id string, to map[string]any) ([]byte, error) {
 	doc, err := f.parse(raw)
 	if err != nil {
 		return nil, err
@@ -24,7 +24,7 @@ func (f tomlFormat) edit(raw []byte, at []string, identity, id string, to map[st
 			t.below[prefix] = append(t.below[prefix], i)
 		}
 	}
-	after, err := withObject(doc, at, identity, id, to)
+	after, err := withObject(doc, at, named, id, to)
 	if err != nil {
 		return nil, err
 	}

@@ -81,7 +81,7 @@ func TestUnnamedElements(t *testing.T) {
 	}
 }
 
-// TestYAMLRefusals: a file that is none of one document is an error with the line, quickly.
+// TestYAMLRefusals: a file that is no YAML, or has several documents of which none is named, is an error with the line, quickly.
 func TestYAMLRefusals(t *testing.T) {
 	t.Parallel()
 	bomb := "x0: &x0 [a,a,a,a,a,a,a,a,a]\n"
@@ -89,7 +89,7 @@ func TestYAMLRefusals(t *testing.T) {
 		bomb += fmt.Sprintf("x%d: &x%[1]d [%s]\n", i+1, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*x%d,", i), 9), ","))
 	}
 	for name, c := range map[string][2]string{
-		"two documents":       {"a: {x: 1}\n---\na: {x: 2}\n", "the second begins at line 2"},
+		"two documents":       {"a: {x: 1}\n---\na: {x: 2}\n", "the second begins at line 3"},
 		"no YAML after it":    {"a: {x: 1}\n---\na: {x\n", "line"},
 		"a tab":               {"a:\n\tx: 1\n", "line 2: a tab"},
 		"an alias of nothing": {"a: *none\n", "line 1: an alias"},

@@ -18,7 +18,9 @@ import (
 
 // yamlFormat reads with one parser and edits with another, the tree of ytext: what an edit made is
 // read by the one that did not make it.
-type yamlFormat struct{}
+type yamlFormat struct {
+	document string // which one of the file has the objects
+}
 
 var placeOf = regexp.MustCompile(` at L(\d+)\.C\d+(?:-L(\d+)\.C\d+)?: `)
 
@@ -47,18 +49,24 @@ func notYAML(err error) error {
 	return errors.New(where)
 }
 
-// parse refuses more than one document. A value that the normal form has not, as one with a key
-// that is a list, is an unread.
-func (yamlFormat) parse(raw []byte) (any, error) {
-	root, err := yamlRoot(raw)
+// parse reads the document with the objects, or a list of all. A value that the normal form has not,
+// as one with a key that is a list, is an unread.
+func (f yamlFormat) parse(raw []byte) (any, error) {
+	docs, err := f.chosen(raw)
 	if err != nil {
 		return nil, err
 	}
-	v := newReader().Value(root)
-	if u, is := v.(*unread); is {
+	if f.document == allDocuments {
+		var list []any
+		for _, d := range docs {
+			list = append(list, d.value)
+		}
+		return list, nil
+	}
+	if u, is := docs[0].value.(*unread); is {
 		return nil, u
 	}
-	return v, nil
+	return docs[0].value, nil
 }
 
 func newReader() *strictyaml.Reader { return &strictyaml.Reader{Foreign: true, Bytes: maxFile} }
@@ -68,14 +76,12 @@ func yamlRoot(raw []byte) (*yaml.Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	var doc, second yaml.Node
+	var doc yaml.Node
 	if err := loader.Load(&doc); err != nil { // its text may have some of the file
 		return nil, notYAML(err)
 	}
-	if err := loader.Load(&second); err == nil {
-		return nil, fmt.Errorf("it has more than one document: the second begins at line %d; give each a file of its own", second.Line)
-	} else if !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("after the first document: %w", notYAML(err))
+	if err := loader.Load(new(yaml.Node)); !errors.Is(err, io.EOF) {
+		return nil, errors.New("the end of a document is none that can be found")
 	}
 	if doc.Kind == yaml.DocumentNode && len(doc.Content) == 1 {
 		return doc.Content[0], nil
@@ -100,31 +106,22 @@ func withoutVersion(raw []byte) []byte {
 	return out
 }
 
-// edit writes the document anew where the value differs, and nowhere else.
-func (yamlFormat) edit(raw []byte, at []string, identity, id string, to map[string]any) ([]byte, error) {
-	root, err := yamlRoot(raw)
+// edit writes a document anew where the value differs, and nothing else of the file.
+func (f yamlFormat) edit(raw []byte, at []string, named identity, id string, to map[string]any) ([]byte, error) {
+	docs, err := f.chosen(raw)
 	if err != nil {
 		return nil, err
 	}
-	e, err := newYAMLEdit(string(raw), root)
+	if f.document == allDocuments {
+		return oneOfAll(raw, docs, named, id, to)
+	}
+	d := docs[0]
+	next, err := withObject(d.value, at, named, id, to)
 	if err != nil {
 		return nil, err
 	}
-	next, err := withObject(e.root.value, at, identity, id, to)
-	if err != nil {
-		return nil, err
-	}
-	if same(e.root.value, next) {
-		return raw, nil
-	}
-	out, err := e.document(next)
-	if err != nil {
-		return nil, err
-	}
-	if v, err := (yamlFormat{}).parse([]byte(out)); !strings.HasSuffix(out, "\n") && (err != nil || !same(v, next)) {
-		out += e.newline // of a block scalar that is the last now
-	}
-	return []byte(out), nil
+	text, err := d.edited(next)
+	return slices.Concat(raw[:d.begin], []byte(text), raw[d.end:]), err
 }
 
 // yamlEdit is a document and how it is written.

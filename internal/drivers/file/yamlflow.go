@@ -24,7 +24,7 @@ func (e *yamlEdit) brackets(n *ynode, order []int, what func(j int) (any, string
 		switch {
 		case i >= 0:
 			if texts[j], err = e.flowItem(n.items[i], v); err != nil {
-				return "", err
+				return "", e.inItem(n, i, err)
 			}
 		case n.kind == yaml.MappingNode:
 			texts[j] = style.key(key, n.items, true) + ": " + style.inline(v, nil, true)

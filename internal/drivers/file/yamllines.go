@@ -1,8 +1,10 @@
 package file
 
 import (
+	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v4"
@@ -149,7 +151,7 @@ func (e *yamlEdit) assemble(n *ynode, order []int, what func(j int) (any, string
 		if i >= 0 {
 			c := chunks[i]
 			if text, err = e.item(n, n.items[i], v, c.end); err != nil {
-				return "", err
+				return "", e.inItem(n, i, err)
 			}
 			text = e.s[c.head:n.items[i].begin] + text
 			if compact && i == 0 {
@@ -179,6 +181,18 @@ func (e *yamlEdit) assemble(n *ynode, order []int, what func(j int) (any, string
 		return strings.TrimLeft(out, " "), nil
 	}
 	return out, nil
+}
+
+// inItem is an error with the step to the item in which its field is, if it has one.
+func (e *yamlEdit) inItem(n *ynode, i int, err error) error {
+	if !errors.As(err, new(*fieldError)) {
+		return err
+	}
+	if n.kind == yaml.SequenceNode {
+		return within(strconv.Itoa(i), err)
+	}
+	name, _ := e.read.Key(n.items[i].key.is, i)
+	return within(name, err)
 }
 
 // endsInBlock reports whether the last line of a value is one of a block scalar.
