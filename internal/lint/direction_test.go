@@ -29,7 +29,7 @@ var mayImport = []struct {
 	{"testkit", []string{"identity", "release", "trust"}, "the fleet of signers signs what the product verifies"},
 	{"keyring", []string{"disk", "trust", "identity"}, "a folder of keys holds signed root documents and keys in a TPM"},
 	{"nodesdk", []string{"disk"}, "what a node remembers is written and locked as all other state is"},
-	{"drivers", []string{"disk", "nodesdk"}, "a driver implements the public interface, and replaces files whole"},
+	{"drivers", []string{"disk", "nodesdk", "strictyaml"}, "a driver implements the public interface, replaces files whole, and reads YAML as it is read where people type it"},
 	{"system", []string{"disk", "reconcile"}, "files and profiles are managers of the framework"},
 	{"docker", []string{"disk", "reconcile", "router", "sandbox"}, "container kinds are managers of the framework; routes are set in the host's router; its tests share one engine in a sandbox"},
 	{"cli", []string{anything}, "the commands wire everything together"},

@@ -20,10 +20,13 @@ func TestTextByTheCoreSchema(t *testing.T) {
 		"{a: 1., b: .5, c: 1e3, d: -.5e-3, e: 010.50, f: -0.0}":    `{"a":1.0,"b":0.5,"c":1000.0,"d":-0.0005,"e":10.5,"f":-0.0}`,
 		"{a: .inf, b: -.INF, c: .nan, d: +.inf, e: inf}":           `{"a":{"!float":"inf"},"b":{"!float":"-inf"},"c":{"!float":"nan"},"d":{"!float":"inf"},"e":"inf"}`,
 		"{a: , b: ~, c: null, d: Null, e: nULL, f: ''}":            `{"a":null,"b":null,"c":null,"d":null,"e":"nULL","f":""}`,
-		"a: !secret bob\nb: [!secret 5, !include {x: 1}]":          `{"a":{"!secret":"bob"},"b":[{"!secret":"5"},{"!include":{"x":1}}]}`,
+		"a: !secret bob\nb: [!secret 5, !include {x: 1}]":          `{"a":{"!secret":"bob"},"b":[{"!secret":5},{"!include":{"x":1}}]}`,
 		"a: &x {k: 18446744073709551616}\nb: *x":                   `{"a":{"k":18446744073709551616},"b":{"k":18446744073709551616}}`,
-		"a: !!str 5\nb: !!float 1\nc: \"5\"\nd: |\n  yes\ne: '!x'": `{"a":"5","b":1,"c":"5","d":"yes\n","e":"!x"}`,
+		"a: !!str 5\nb: !!float 1\nc: \"5\"\nd: |\n  yes\ne: '!x'": `{"a":"5","b":{"!!float":1},"c":"5","d":"yes\n","e":"!x"}`,
 		"'!secret': bob": `{"!secret":"bob"}`,
+		"a: !!binary aGk=\nb: !!set {x}\nc: ! 5\nd: !!int \"5\"":         `{"a":{"!!binary":"aGk="},"b":{"!!set":{"x":null}},"c":"5","d":5}`,
+		"x: &x {b: 1}\na: {<<: *x, c: 2}":                                `{"a":{"b":1,"c":2},"x":{"b":1}}`,
+		"a: !float inf\nb: !<tag:x.org,2024:t> 1\nc: {80: x, 'true': y}": `{"a":{"!\u003c!float\u003e":"inf"},"b":{"!\u003ctag:x.org,2024:t\u003e":1},"c":{"80":"x","true":"y"}}`,
 	} {
 		var c strictyaml.Config
 		testkit.Must(t, yaml.Unmarshal([]byte(text), &c))
@@ -31,7 +34,7 @@ func TestTextByTheCoreSchema(t *testing.T) {
 			t.Errorf("%s is read as %s, %v; want %s", text, got, err, want)
 		}
 	}
-	for _, text := range []string{"a: {<<: {b: 1}}", "{a: 1, a: 2}", "{[a]: 1}"} {
+	for _, text := range []string{"a: {<<: 1}", "{a: 1, a: 2}", "{[a]: 1}", "{!x a: 1}", "a: &a [*a]"} {
 		var c strictyaml.Config
 		if err := yaml.Unmarshal([]byte(text), &c); err == nil {
 			t.Errorf("%s is read as %s", text, c.Raw)
@@ -41,7 +44,7 @@ func TestTextByTheCoreSchema(t *testing.T) {
 
 // TestConfigAsADocument: what is written is read again, and what cannot be read says where.
 func TestConfigAsADocument(t *testing.T) {
-	const config = `{"config":{"a":null,"b":9007199254740993,"c":1.0,"d":{"!secret":"x"},"e":"yes"},"node":"n"}`
+	const config = `{"config":{"a":null,"b":9007199254740993,"c":1.0,"d":{"!secret":"x"},"e":"yes","f":[{"!float":"nan"},{"!map":{"!x":1}},{"!!float":1},{"!env":"5"},{"!env":5},{"!env":null},{"!a":{"!b":1}},{"!unreadable":"x"}],"g":{"80":1}},"node":"n"}`
 	text := testkit.Value(strictyaml.Config{Raw: []byte(config)}.Text())(t)
 	if again, err := strictyaml.ReadConfig([]byte(text)); err != nil || string(again) != config {
 		t.Errorf("it is written as\n%s\nand read as %s, %v", text, again, err)

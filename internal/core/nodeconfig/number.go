@@ -27,6 +27,9 @@ func normal(v any) any {
 	return v
 }
 
+// Spelling is the one spelling of a number in the normal form.
+func Spelling(n json.Number) string { return string(spelt(n)) }
+
 // spelt is the one spelling of a number. It changes no digit that counts: a device may have
 // numbers that no machine's float has. A literal without point and exponent is an integer, all
 // others are floats and stay so.

@@ -44,7 +44,7 @@ func refersAt(path []string) bool {
 // nameOf is the name of the field in which a value stands, whatever its type.
 func nameOf(path []string) string {
 	for _, step := range slices.Backward(path) {
-		if !strings.HasPrefix(step, TypePrefix) {
+		if !isType(step) {
 			return step
 		}
 	}

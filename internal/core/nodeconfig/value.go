@@ -9,16 +9,61 @@ import (
 )
 
 // A value that a device's format has and JSON has not is an object with one member whose name
-// begins with TypePrefix: {"!secret": "code"} is a tag of YAML, {"!date": "2024-05-01"} a
+// begins with TypePrefix and has no space: {"!secret": "code"} is a tag of YAML, {"!date": "2024-05-01"} a
 // date. A real map whose only key begins so is the value of PlainMap.
 const (
 	TypePrefix = "!"
 	PlainMap   = "!map"
+	// Unreadable is the type of an object that cannot be read, with the reason.
+	Unreadable = "!unreadable"
 )
+
+// Unread is in the place of a value that parses and that the normal form cannot have, with the
+// reason and its line, zero where that is not known.
+type Unread struct {
+	Reason string
+	Line   int
+}
+
+func (u *Unread) Error() string {
+	if u.Line == 0 {
+		return u.Reason
+	}
+	return fmt.Sprintf("line %d: %s", u.Line, u.Reason)
+}
+
+// UnreadIn returns the first one within a value, or nil.
+func UnreadIn(v any) *Unread {
+	switch v := v.(type) {
+	case *Unread:
+		return v
+	case map[string]any:
+		var first *Unread
+		for _, e := range v { // order-free: the first in the file
+			if u := UnreadIn(e); u != nil && (first == nil || u.Line < first.Line) {
+				first = u
+			}
+		}
+		return first
+	case []any:
+		for _, e := range v {
+			if u := UnreadIn(e); u != nil {
+				return u
+			}
+		}
+	}
+	return nil
+}
 
 // references are types whose value names what stands elsewhere, so that it is no secret
 // whatever the field is called.
 var references = []string{"!secret", "!env", "!env_var", "!include", "!file"}
+
+// isType reports whether the name of a member is one of a type. What has a space in it is a key that
+// a device's format has with its kind, as "!str 80".
+func isType(name string) bool {
+	return strings.HasPrefix(name, TypePrefix) && !strings.Contains(name, " ")
+}
 
 // TypeOf returns the type of a value that JSON has not, and what stands below it.
 func TypeOf(v any) (name string, value any, is bool) {
@@ -28,7 +73,7 @@ func TypeOf(v any) (name string, value any, is bool) {
 	}
 	for name, value = range m { // order-free: there is one
 	}
-	return name, value, strings.HasPrefix(name, TypePrefix)
+	return name, value, isType(name)
 }
 
 // MapOf is a real map as a config has it.
@@ -37,6 +82,16 @@ func MapOf(m map[string]any) map[string]any {
 		return map[string]any{PlainMap: m}
 	}
 	return m
+}
+
+// RealMap is a map of a config as it stands on the device.
+func RealMap(v any) (map[string]any, bool) {
+	if name, below, typed := TypeOf(v); typed {
+		m, is := below.(map[string]any)
+		return m, is && name == PlainMap
+	}
+	m, is := v.(map[string]any)
+	return m, is
 }
 
 // isTypedScalar reports whether an object is one value of a type that JSON has not.

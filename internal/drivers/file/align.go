@@ -14,8 +14,8 @@ func align(old, to []any) []int {
 		used[i] = true
 	}
 	take := func(j int, fits func(i int) bool) {
-		for i := range old {
-			if from[j] < 0 && !used[i] && fits(i) {
+		for i := 0; i < len(old) && from[j] < 0; i++ {
+			if !used[i] && fits(i) {
 				from[j], used[i] = i, true
 			}
 		}

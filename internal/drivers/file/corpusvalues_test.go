@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/BurntSushi/toml"
+	"github.com/pelletier/go-toml/v2"
 )
 
 // foreignParsers read a file in normal form without what the driver reads and edits it with.
@@ -39,7 +39,7 @@ func foreignJSON(raw []byte) (any, error) {
 
 func foreignTOML(raw []byte) (any, error) {
 	var m map[string]any
-	if _, err := toml.Decode(string(bytes.TrimPrefix(raw, []byte("\xef\xbb\xbf"))), &m); err != nil {
+	if err := toml.Unmarshal(bytes.TrimPrefix(raw, []byte("\xef\xbb\xbf")), &m); err != nil {
 		return nil, err
 	}
 	return foreignTOMLValue(m), nil
@@ -51,12 +51,6 @@ func foreignTOMLValue(v any) any {
 		out := map[string]any{}
 		for k, e := range v {
 			out[k] = foreignTOMLValue(e)
-		}
-		return out
-	case []map[string]any:
-		out := make([]any, len(v))
-		for i, e := range v {
-			out[i] = foreignTOMLValue(e)
 		}
 		return out
 	case []any:
@@ -78,11 +72,13 @@ func foreignTOMLValue(v any) any {
 		}
 		return json.Number(strconv.FormatFloat(v, 'e', -1, 64))
 	case time.Time:
-		kinds := map[string][2]string{"datetime-local": {"!datetime", "2006-01-02T15:04:05.999999999"}, "date-local": {"!date", time.DateOnly}, "time-local": {"!time", "15:04:05.999999999"}}
-		if kind, local := kinds[v.Location().String()]; local {
-			return map[string]any{kind[0]: v.Format(kind[1])}
-		}
 		return map[string]any{"!datetime": v.Format(time.RFC3339Nano)}
+	case toml.LocalDateTime:
+		return map[string]any{"!datetime": v.String()}
+	case toml.LocalDate:
+		return map[string]any{"!date": v.String()}
+	case toml.LocalTime:
+		return map[string]any{"!time": v.String()}
 	}
 	return v
 }

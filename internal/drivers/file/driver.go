@@ -30,9 +30,12 @@ type Config struct {
 	At string
 	// Kind of the objects: flow by default.
 	Kind string
-	// Identity is the member that names an object in a list. If it is empty, objects are
-	// members of a map, by name.
+	// Identity is the member that names an object in a list, or several as in kind,metadata/name. If
+	// it is empty, objects are members of a map, by name.
 	Identity string
+	// Document says which one of a YAML file has the objects: its number, members of it as in
+	// kind=ConfigMap,metadata/name=web, or * where each document is an object.
+	Document string
 	// Validate is run on a candidate before it takes the file's place, Reload after that;
 	// {} in them is the file. The first refuses the change, the second takes it back.
 	Validate, Reload []string
@@ -62,7 +65,7 @@ type Driver struct {
 // a path; nil removes it. The document was parsed before.
 type format interface {
 	parse(raw []byte) (any, error)
-	edit(raw []byte, at []string, identity, id string, to map[string]any) ([]byte, error)
+	edit(raw []byte, at []string, named identity, id string, to map[string]any) ([]byte, error)
 }
 
 // New returns a driver of a file, which need not be there yet.
@@ -70,10 +73,13 @@ func New(o Config) (*Driver, error) {
 	if o.Format == "" {
 		o.Format = strings.TrimPrefix(filepath.Ext(o.Path), ".")
 	}
-	formats := map[string]format{"json": jsonFormat{}, "yaml": yamlFormat{}, "yml": yamlFormat{}, "toml": tomlFormat{}}
+	formats := map[string]format{"json": jsonFormat{}, "yaml": yamlFormat{o.Document}, "yml": yamlFormat{o.Document}, "toml": tomlFormat{}}
 	f := formats[o.Format]
 	if f == nil || o.Path == "" {
 		return nil, fmt.Errorf("file %q of format %q: expected one of json, yaml, toml", o.Path, o.Format)
+	}
+	if _, is := f.(yamlFormat); o.Document != "" && (!is || o.Document == allDocuments && (o.Identity == "" || o.At != "")) {
+		return nil, fmt.Errorf("document %q: only YAML has documents, and where each is an object, identity names it and at stays empty", o.Document)
 	}
 	if o.Kind == "" {
 		o.Kind = nodeconfig.Flow
@@ -87,6 +93,8 @@ func New(o Config) (*Driver, error) {
 	}
 	return d, nil
 }
+
+func (d *Driver) identity() identity { return identity(d.o.Identity) }
 
 // content is a file as it was read.
 type content struct {
@@ -116,9 +124,10 @@ func (d *Driver) Snapshot(ctx context.Context) (nodesdk.State, error) {
 	return s, nil
 }
 
-// Normalize implements nodesdk.Driver: an object's name is no part of its config.
+// Normalize implements nodesdk.Driver: an object's name is no part of its config, unless it is the
+// text of a number.
 func (d *Driver) Normalize(it nodesdk.Item) nodesdk.Item {
-	if d.o.Identity == "" {
+	if d.o.Identity == "" || d.identity().path() {
 		return it
 	}
 	v, err := nodeconfig.Decode(it.Config)
@@ -126,7 +135,7 @@ func (d *Driver) Normalize(it nodesdk.Item) nodesdk.Item {
 	if err != nil || !is {
 		return it
 	}
-	if name, is := nameOf(m[d.o.Identity]); !is || name != it.ID {
+	if m[d.o.Identity] != implied(it.ID) {
 		return it
 	}
 	delete(m, d.o.Identity)
@@ -147,7 +156,7 @@ func (d *Driver) Apply(ctx context.Context, op nodesdk.Op) error {
 		if err != nil || !is {
 			return &nodesdk.InvalidError{Problems: []nodesdk.Problem{{Message: "the config is no object"}}}
 		}
-		if name, _ := nameOf(m[d.o.Identity]); d.o.Identity != "" && m[d.o.Identity] != nil && name != op.ID {
+		if name, is := d.identity().name(m); d.o.Identity != "" && name != op.ID && (is || m[d.o.Identity] != nil || d.identity().path()) {
 			return &nodesdk.InvalidError{Problems: []nodesdk.Problem{{Field: d.o.Identity, Message: "it is not the object's name"}}}
 		}
 		to = m
@@ -203,15 +212,19 @@ func (d *Driver) edited(c *content, id string, to map[string]any) ([]byte, error
 	if u, is := c.objects[id].(*unread); is {
 		return nil, fmt.Errorf("the object cannot be read, so it is not edited: %w", u)
 	}
-	if to != nil && d.o.Identity != "" {
-		to[d.o.Identity] = d.named(c, id)
+	if to != nil && d.o.Identity != "" && !d.identity().path() && to[d.o.Identity] == nil {
+		name, err := d.named(c, id)
+		if err != nil {
+			return nil, err
+		}
+		to[d.o.Identity] = name
 	}
 	if to != nil {
 		if err := lost(nil, c.objects[id], to); err != nil {
 			return nil, err
 		}
 	}
-	next, err := d.format.edit(c.raw, d.at, d.o.Identity, id, to)
+	next, err := d.format.edit(c.raw, d.at, d.identity(), id, to)
 	if f := (*fieldError)(nil); errors.As(err, &f) && len(f.path) > len(d.at)+1 {
 		return nil, &fieldError{f.path[len(d.at)+1:], f.err} // as the object has it
 	}
@@ -222,7 +235,7 @@ func (d *Driver) edited(c *content, id string, to map[string]any) ([]byte, error
 	if err != nil {
 		return nil, fmt.Errorf("the object cannot be edited by itself in %s: the file would not parse", c.path)
 	}
-	want, err := withObject(c.doc, d.at, d.o.Identity, id, to)
+	want, err := withObject(c.doc, d.at, d.identity(), id, to)
 	if err != nil || !same(doc, want) {
 		return nil, fmt.Errorf("the object cannot be edited by itself in %s: other parts of the file depend on it, or the format has no such value", c.path)
 	}
@@ -334,7 +347,7 @@ func (d *Driver) parsed(path string, raw []byte) (*content, error) {
 	}
 	var err error
 	if c.doc, err = d.format.parse(raw); err != nil {
-		return nil, fmt.Errorf("%s does not parse: %w", path, err)
+		return nil, fmt.Errorf("%s cannot be read: %w", path, err)
 	}
 	if c.objects, err = d.objects(c.doc); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)

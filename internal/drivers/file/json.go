@@ -20,7 +20,7 @@ const byteOrderMark = "\ufeff"
 // with a member that stands twice is unread.
 func (jsonFormat) parse(raw []byte) (any, error) {
 	plain := plainJSON(raw)
-	if err := json.Unmarshal(plain, new(any)); err != nil {
+	if err := json.Unmarshal(plain, new(json.RawMessage)); err != nil {
 		at := len(raw)
 		if syntax := (*json.SyntaxError)(nil); errors.As(err, &syntax) {
 			at = int(syntax.Offset)
@@ -94,7 +94,10 @@ func (d jsonReader) value(depth int) (any, error) {
 	}
 	at := int(d.InputOffset())
 	var out any = t
-	var twice *unread
+	var bad *unread
+	if text, is := t.(string); is && d.torn(text) {
+		return d.unread("the text has half of a surrogate pair, or a byte that is no UTF-8, which programs read as different texts"), nil
+	}
 	switch t {
 	case json.Delim('['):
 		list := []any{}
@@ -114,8 +117,10 @@ func (d jsonReader) value(depth int) (any, error) {
 				return nil, err
 			}
 			name, _ := key.(string)
-			if _, there := m[name]; there && twice == nil {
-				twice = &unread{reason: fmt.Sprintf("the member %.40q stands twice", name), line: lineAt(d.raw, int(d.InputOffset()))}
+			if _, there := m[name]; there && bad == nil {
+				bad = d.unread("the member %.40q stands twice", name)
+			} else if d.torn(name) {
+				bad = d.unread("the member %.40q has half of a surrogate pair, or a byte that is no UTF-8", name)
 			}
 			if m[name], err = d.value(depth - 1); err != nil {
 				return nil, err
@@ -129,15 +134,37 @@ func (d jsonReader) value(depth int) (any, error) {
 		return nil, err
 	}
 	switch {
-	case twice != nil:
-		return twice, nil
+	case bad != nil:
+		return bad, nil
 	case depth < 0:
-		return &unread{reason: fmt.Sprintf("the value has more than %d levels", nodeconfig.MaxDepth), line: lineAt(d.raw, at)}, nil
+		return &unread{Reason: fmt.Sprintf("the value has more than %d levels", nodeconfig.MaxDepth), Line: lineAt(d.raw, at)}, nil
 	}
 	return out, nil
 }
 
-func (f jsonFormat) edit(raw []byte, at []string, identity, id string, to map[string]any) ([]byte, error) {
+func (d jsonReader) unread(format string, args ...any) *unread {
+	return &unread{Reason: fmt.Sprintf(format, args...), Line: lineAt(d.raw, int(d.InputOffset()))}
+}
+
+// torn reports whether the text that was read last has a replacement character that its file has
+// not: there stands something that is no Unicode.
+func (d jsonReader) torn(text string) bool {
+	n := strings.Count(text, "\ufffd")
+	if n == 0 {
+		return false
+	}
+	raw := d.raw[:d.InputOffset()]
+	for i := len(raw) - 2; i >= 0; i-- { // back to the quote that begins it
+		if raw[i] == '"' && (len(raw[:i])-len(bytes.TrimRight(raw[:i], "\\")))%2 == 0 {
+			raw = raw[i:]
+			break
+		}
+	}
+	raw = bytes.ReplaceAll(raw, []byte(`\\`), nil)
+	return n != bytes.Count(raw, []byte("\ufffd"))+bytes.Count(bytes.ToLower(raw), []byte(`\ufffd`))
+}
+
+func (f jsonFormat) edit(raw []byte, at []string, named identity, id string, to map[string]any) ([]byte, error) {
 	was, err := f.parse(raw)
 	if err != nil {
 		return nil, err
@@ -152,7 +179,7 @@ func (f jsonFormat) edit(raw []byte, at []string, identity, id string, to map[st
 	}
 	r.blank()
 	p := r.value()
-	now, err := withObject(was, at, identity, id, to)
+	now, err := withObject(was, at, named, id, to)
 	if err != nil {
 		return nil, err
 	}

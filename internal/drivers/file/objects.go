@@ -16,7 +16,7 @@ import (
 // read: it is reported as an object whose only member is the reason, and refused for edits.
 func (d *Driver) objects(doc any) (map[string]any, error) {
 	for i, step := range d.at {
-		m, is := realMap(doc)
+		m, is := nodeconfig.RealMap(doc)
 		if u := (*unread)(nil); !is && errors.As(asError(doc), &u) {
 			return nil, u
 		}
@@ -29,19 +29,20 @@ func (d *Driver) objects(doc any) (map[string]any, error) {
 		return nil, u
 	}
 	out := map[string]any{}
+	nameless := map[string]*unread{}
 	if d.o.Identity == "" {
-		m, is := realMap(doc)
+		m, is := nodeconfig.RealMap(doc)
 		if !is {
 			return nil, fmt.Errorf("no map stands at %q", d.o.At)
 		}
 		for id, v := range m { // order-free: each by itself
 			if nodeconfig.CheckID(id) != nil {
-				out[shortName(id)] = &unread{reason: fmt.Sprintf("the name of an object has to be 1 to %d bytes of text in one line", nodeconfig.MaxID)}
+				nameless[strconv.QuoteToASCII(id)] = &unread{Reason: fmt.Sprintf("the name of an object has to be 1 to %d bytes of text in one line", nodeconfig.MaxID)}
 			} else {
 				out[id] = object(v)
 			}
 		}
-		return out, nil
+		return withNameless(out, nameless), nil
 	}
 	list, is := doc.([]any)
 	if !is {
@@ -49,19 +50,32 @@ func (d *Driver) objects(doc any) (map[string]any, error) {
 	}
 	for i, v := range list {
 		m, _ := v.(map[string]any)
-		id, named := nameOf(m[d.o.Identity])
+		id, named := d.identity().name(m)
 		switch u, is := v.(*unread); {
 		case is:
-			out[fmt.Sprintf("element %d", i)] = u
+			nameless[fmt.Sprintf("element %d", i)] = u
 		case !named || nodeconfig.CheckID(id) != nil:
-			out[fmt.Sprintf("element %d", i)] = &unread{reason: fmt.Sprintf("it has no member %q that names it", d.o.Identity)}
+			nameless[fmt.Sprintf("element %d", i)] = &unread{Reason: fmt.Sprintf("it has no member %q that names it", d.o.Identity)}
 		case out[id] != nil:
-			out[id] = &unread{reason: fmt.Sprintf("%q stands at %q twice", id, d.o.At)}
+			out[id] = &unread{Reason: fmt.Sprintf("%q stands at %q twice", id, d.o.At)}
 		default:
 			out[id] = object(m)
 		}
 	}
-	return out, nil
+	return withNameless(out, nameless), nil
+}
+
+// withNameless adds what has no name of its own, each by one that no other has.
+func withNameless(out map[string]any, nameless map[string]*unread) map[string]any {
+	for _, name := range slices.Sorted(maps.Keys(nameless)) {
+		short := name[:min(len(name), nodeconfig.MaxID/2)]
+		free := short
+		for n := 2; out[free] != nil; n++ {
+			free = fmt.Sprintf("%s (%d)", short, n)
+		}
+		out[free] = nameless[name]
+	}
+	return out
 }
 
 // object is a value as one. Null is one with no fields.
@@ -69,26 +83,23 @@ func object(v any) any {
 	if v == nil {
 		return map[string]any{}
 	}
-	if u := unreadIn(v); u != nil {
+	if u := nodeconfig.UnreadIn(v); u != nil {
 		return u
 	}
 	m, is := v.(map[string]any)
 	if !is {
-		return &unread{reason: "it is a " + kindOf(v) + " and no object"}
+		return &unread{Reason: "it is a " + kindOf(v) + " and no object"}
 	}
 	if _, err := nodeconfig.Canonical(config(m)); err != nil {
-		return &unread{reason: err.Error()}
+		return &unread{Reason: err.Error()}
 	}
 	return m
 }
 
-// unreadable is the type of an object that cannot be read.
-const unreadable = nodeconfig.TypePrefix + "unreadable"
-
 // config is an object as it is reported.
 func config(o any) json.RawMessage {
 	if u, is := o.(*unread); is {
-		o = map[string]any{unreadable: u.Error()}
+		o = map[string]any{nodeconfig.Unreadable: u.Error()}
 	}
 	raw, err := json.Marshal(o)
 	if err != nil {
@@ -102,28 +113,22 @@ func asError(v any) error {
 	return err
 }
 
-// shortName is a text as a name of an object.
-func shortName(s string) string {
-	return strconv.QuoteToASCII(s[:min(len(s), nodeconfig.MaxID/8)])
-}
-
 // withObject is a document with an object among those at a path, or without it.
-func withObject(doc any, at []string, identity, id string, to map[string]any) (any, error) {
+func withObject(doc any, at []string, named identity, id string, to map[string]any) (any, error) {
 	if len(at) > 0 {
-		m, _ := realMap(doc)
+		m, _ := nodeconfig.RealMap(doc)
 		in, there := m[at[0]]
 		if !there {
 			return nil, fmt.Errorf("nothing stands at %s", at[0])
 		}
-		next, err := withObject(in, at[1:], identity, id, to)
+		next, err := withObject(in, at[1:], named, id, to)
 		out := maps.Clone(m)
 		out[at[0]] = next
 		return nodeconfig.MapOf(out), err
 	}
-	if list, is := doc.([]any); is && identity != "" {
+	if list, is := doc.([]any); is && named != "" {
 		i := slices.IndexFunc(list, func(v any) bool {
-			m, _ := v.(map[string]any)
-			name, is := nameOf(m[identity])
+			name, is := named.name(v)
 			return is && name == id
 		})
 		out := slices.Clone(list)
@@ -137,7 +142,7 @@ func withObject(doc any, at []string, identity, id string, to map[string]any) (a
 		}
 		return out, nil
 	}
-	m, is := realMap(doc)
+	m, is := nodeconfig.RealMap(doc)
 	if !is {
 		return nil, errors.New("no map stands there")
 	}
@@ -151,22 +156,29 @@ func withObject(doc any, at []string, identity, id string, to map[string]any) (a
 	return nodeconfig.MapOf(out), nil
 }
 
-// named is the member that names an object in a list: as it is there, and of the kind that all
-// others have for a new one.
-func (d *Driver) named(c *content, id string) any {
-	if m, is := c.objects[id].(map[string]any); is {
-		return m[d.o.Identity]
-	}
-	numbers := len(c.objects) > 0
-	for _, o := range c.objects { // order-free: all of them
-		m, _ := o.(map[string]any)
-		_, is := m[d.o.Identity].(json.Number)
-		numbers = numbers && is
-	}
-	if _, err := strconv.ParseInt(id, 10, 64); numbers && err == nil && json.Valid([]byte(id)) {
-		return json.Number(id)
+// implied is what names an object in a list whose config does not say it: a number if the name is
+// one, or else the text.
+func implied(id string) any {
+	if n := json.Number(id); json.Valid([]byte(id)) && nodeconfig.Spelling(n) == id && strings.Trim(id, "-.0123456789e") == "" {
+		return n
 	}
 	return id
+}
+
+// named is the member that names an object in a list. The text "10" is not the number: where others
+// are named by texts it has to be said.
+func (d *Driver) named(c *content, id string) (any, error) {
+	name := implied(id)
+	if _, number := name.(json.Number); !number {
+		return name, nil
+	}
+	for _, o := range c.objects { // order-free: any of them refuses
+		m, _ := o.(map[string]any)
+		if text, is := m[d.o.Identity].(string); is {
+			return nil, &fieldError{[]string{d.o.Identity}, fmt.Errorf("objects of the list are named by texts such as %q: write %q for the text, or %s for the number", text, id, id)}
+		}
+	}
+	return name, nil
 }
 
 // nameOf is the name that a text or a number gives an object.

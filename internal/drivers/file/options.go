@@ -16,7 +16,8 @@ var Options = [][2]string{
 	{"path", "the file"},
 	{"format", "json, yaml or toml (default: what the file's name ends with)"},
 	{"at", "members that lead to the objects, with slashes (default: the document itself)"},
-	{"identity", "member that names an object in a list (default: objects are members of a map)"},
+	{"identity", "member that names an object in a list, or several as in kind,metadata/name (default: objects are members of a map)"},
+	{"document", "which one of a YAML file: a number, members of it as in kind=ConfigMap, or * where each is an object"},
 	{"validate", "command that refuses a candidate; {} in it is the file, spaces separate words"},
 	{"reload", "command after a change"},
 	{"timeout", "of a command (default: 10s)"},
@@ -39,7 +40,7 @@ func Open(options map[string]string) (nodesdk.Driver, []nodesdk.Collection, erro
 			return nil, nil, fmt.Errorf("--driver-option timeout=%s: expected a duration such as 10s", given)
 		}
 	}
-	d, err := New(Config{Path: options["path"], Format: options["format"], At: options["at"], Kind: options["kind"], Identity: options["identity"],
+	d, err := New(Config{Path: options["path"], Format: options["format"], At: options["at"], Kind: options["kind"], Identity: options["identity"], Document: options["document"],
 		Validate: strings.Fields(options["validate"]), Reload: strings.Fields(options["reload"]), Timeout: timeout})
 	if err != nil {
 		return nil, nil, err

@@ -11,6 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/steadyfleet/steady/internal/core/nodeconfig"
 )
 
 // drawnText draws texts of a format in all the ways in which one can be written.
@@ -136,7 +138,7 @@ func (d *drawnText) otherThan(v any, depth int) any {
 	}
 	switch v := v.(type) {
 	case map[string]any:
-		if m, is := realMap(v); is && depth > 0 {
+		if m, is := nodeconfig.RealMap(v); is && depth > 0 {
 			v = m
 			k := rapid.SampledFrom(append(slices.Sorted(maps.Keys(m)), "steady")).Draw(d.T, "member")
 			old, there := m[k]

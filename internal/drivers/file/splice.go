@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/steadyfleet/steady/internal/core/nodeconfig"
 )
 
 // syntax writes values of JSON or TOML.
@@ -34,8 +36,8 @@ func (s *splicer) value(p *piece, was, to any, lines bool) (string, error) {
 	if same(was, to) {
 		return s.raw[p.start:p.end], nil
 	}
-	if old, is := realMap(was); is && p.open == '{' {
-		if m, is := realMap(to); is {
+	if old, is := nodeconfig.RealMap(was); is && p.open == '{' {
+		if m, is := nodeconfig.RealMap(to); is {
 			b := s.box(p, lines)
 			if err := b.members(nil, old, m); err != nil {
 				return "", err
@@ -71,7 +73,7 @@ func (s *splicer) fresh(old string, v any, indent string, lines bool) (string, e
 		parts = append(parts, key+text)
 		return err
 	}
-	if m, is := realMap(v); is {
+	if m, is := nodeconfig.RealMap(v); is {
 		brackets = "{}"
 		for _, k := range slices.Sorted(maps.Keys(m)) {
 			if err := add(s.syntax.member([]string{k}), m[k]); err != nil {
@@ -150,8 +152,8 @@ func (b *box) members(prefix []string, was, to map[string]any) error {
 			}
 			continue
 		}
-		old, wasMap := realMap(was[k])
-		m, isMap := realMap(v)
+		old, wasMap := nodeconfig.RealMap(was[k])
+		m, isMap := nodeconfig.RealMap(v)
 		if i < 0 && wasMap && isMap && len(m) > 0 && b.below(key) {
 			if err := b.members(key, old, m); err != nil {
 				return within(k, err)

@@ -10,10 +10,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/pelletier/go-toml/v2"
-	"github.com/pelletier/go-toml/v2/unstable"
+	"github.com/BurntSushi/toml"
 
 	"github.com/steadyfleet/steady/internal/core/nodeconfig"
+	"github.com/steadyfleet/steady/internal/strictyaml"
 )
 
 // tomlFormat is TOML 1.1. Dates, times and floats that are no numbers have a type.
@@ -24,7 +24,6 @@ const (
 	tomlDate     = "!date"
 	tomlTime     = "!time"
 	tomlDateTime = "!datetime"
-	tomlFloat    = "!float"
 )
 
 // parse reads with a parser that the editor has no part in, and takes from the text what
@@ -32,23 +31,30 @@ const (
 func (tomlFormat) parse(raw []byte) (any, error) {
 	text := strings.TrimPrefix(string(raw), byteOrderMark)
 	var m map[string]any
-	err := toml.Unmarshal([]byte(text), &m)
-	small, literals := literalsOf(text, err == nil)
-	if err != nil && small != nil {
-		err = toml.Unmarshal(small, &m)
+	_, err := toml.Decode(text, &m)
+	bad := toml.ParseError{}
+	if err != nil && (!errors.As(err, &bad) || !strings.Contains(bad.Message, "out of range")) {
+		return nil, noTOML(bad.Position)
 	}
+	small, literals := literalsOf(text)
 	if err != nil {
-		if at := (*toml.DecodeError)(nil); errors.As(err, &at) { // its text has some of the file
-			row, column := at.Position()
-			return nil, fmt.Errorf("no TOML in line %d, column %d", row, column)
+		if _, err = toml.Decode(small, &m); err != nil {
+			return nil, noTOML(bad.Position)
 		}
-		return nil, errors.New("no TOML")
 	}
 	doc := tomlValue(m)
 	for _, l := range literals {
 		l.put(doc)
 	}
 	return doc, nil
+}
+
+// noTOML has the place alone: the text of the library's error has some of the file.
+func noTOML(at toml.Position) error {
+	if at.Line == 0 {
+		return errors.New("no TOML")
+	}
+	return fmt.Errorf("no TOML in line %d, column %d", at.Line, at.Col)
 }
 
 // tomlValue is a value in normal form.
@@ -60,36 +66,44 @@ func tomlValue(v any) any {
 			out[k] = tomlValue(e)
 		}
 		return nodeconfig.MapOf(out)
+	case []map[string]any:
+		return listOf(v)
 	case []any:
-		out := make([]any, len(v))
-		for i, e := range v {
-			out[i] = tomlValue(e)
-		}
-		return out
+		return listOf(v)
 	case int64:
 		return json.Number(strconv.FormatInt(v, 10))
 	case float64:
 		return tomlFloatValue(v)
 	case time.Time:
+		switch v.Location().String() { // as the library names those of no place
+		case "datetime-local":
+			return map[string]any{tomlDateTime: v.Format("2006-01-02T15:04:05.999999999")}
+		case "date-local":
+			return map[string]any{tomlDate: v.Format(time.DateOnly)}
+		case "time-local":
+			return map[string]any{tomlTime: v.Format("15:04:05.999999999")}
+		}
 		return map[string]any{tomlDateTime: v.Format(time.RFC3339Nano)}
-	case toml.LocalDateTime:
-		return map[string]any{tomlDateTime: v.String()}
-	case toml.LocalDate:
-		return map[string]any{tomlDate: v.String()}
-	case toml.LocalTime:
-		return map[string]any{tomlTime: v.String()}
 	}
 	return v
+}
+
+func listOf[E any](list []E) []any {
+	out := make([]any, len(list))
+	for i, e := range list {
+		out[i] = tomlValue(e)
+	}
+	return out
 }
 
 func tomlFloatValue(f float64) any {
 	switch {
 	case math.IsNaN(f):
-		return map[string]any{tomlFloat: "nan"}
+		return map[string]any{strictyaml.FloatType: "nan"}
 	case math.IsInf(f, 1):
-		return map[string]any{tomlFloat: "inf"}
+		return map[string]any{strictyaml.FloatType: "inf"}
 	case math.IsInf(f, -1):
-		return map[string]any{tomlFloat: "-inf"}
+		return map[string]any{strictyaml.FloatType: "-inf"}
 	}
 	text := strconv.FormatFloat(f, 'g', -1, 64)
 	if !strings.ContainsAny(text, ".e") {
@@ -105,18 +119,11 @@ type literal struct {
 	integer bool // beyond 64 bits; a date or time otherwise
 }
 
-// literalsOf lists those of a text, and has it with small numbers in the place of integers
-// beyond 64 bits, which a parser refuses: nil if that is not what it refused.
-func literalsOf(text string, valid bool) (small []byte, list []literal) {
-	if !valid {
-		p := unstable.Parser{}
-		for p.Reset([]byte(text)); p.NextExpression(); {
-		}
-		if p.Error() != nil {
-			return nil, nil
-		}
-	}
-	small = []byte(text)
+// literalsOf lists those of a text, and has it with small numbers in the place of integers beyond
+// 64 bits, which a parser refuses.
+func literalsOf(text string) (string, []literal) {
+	var list []literal
+	small := []byte(text)
 	var walk func(path []string, p *piece)
 	walk = func(path []string, p *piece) {
 		for i, it := range p.items {
@@ -142,7 +149,7 @@ func literalsOf(text string, valid bool) (small []byte, list []literal) {
 			walk(s.path, s.value)
 		}
 	}
-	return small, list
+	return string(small), list
 }
 
 func temporal(word string) bool {
@@ -219,15 +226,15 @@ func (s tomlSyntax) scalar(old string, v any) (string, error) {
 	name, below, _ := nodeconfig.TypeOf(v)
 	text, _ := below.(string)
 	switch name {
-	case tomlDate, tomlTime, tomlDateTime, tomlFloat:
+	case tomlDate, tomlTime, tomlDateTime, strictyaml.FloatType:
 		var m map[string]any
-		if err := toml.Unmarshal([]byte("v = "+text), &m); err == nil && len(m) == 1 && !strings.ContainsAny(text, "#\r\n") && strings.TrimSpace(text) == text {
+		if _, err := toml.Decode("v = "+text, &m); err == nil && len(m) == 1 && !strings.ContainsAny(text, "#\r\n") && strings.TrimSpace(text) == text {
 			if read, _, _ := nodeconfig.TypeOf(tomlValue(m["v"])); read == name {
 				return text, nil
 			}
 		}
 		return "", fmt.Errorf("TOML has no value %q of type %s: expected one such as %s", text, name, map[string]string{
-			tomlDate: "2024-05-01", tomlTime: "07:32:00", tomlDateTime: "2024-05-01T07:32:00Z", tomlFloat: "nan, inf or -inf"}[name])
+			tomlDate: "2024-05-01", tomlTime: "07:32:00", tomlDateTime: "2024-05-01T07:32:00Z", strictyaml.FloatType: "nan, inf or -inf"}[name])
 	}
 	return "", fmt.Errorf("TOML has no value of type %s: write it as the text or number that the program reads", name)
 }

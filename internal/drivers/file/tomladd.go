@@ -4,15 +4,20 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/steadyfleet/steady/internal/core/nodeconfig"
 )
 
 // add writes new members of a table: those that have a header where their siblings have one,
 // and all others as keys.
 func (t *tomlEdit) add(path, keys []string, to map[string]any) error {
+	if len(keys) == 0 {
+		return nil
+	}
 	var text string
 	place, prefix, indent := t.placeOf(path)
 	for _, k := range keys {
-		m, isMap := realMap(to[k])
+		m, isMap := nodeconfig.RealMap(to[k])
 		if isMap && t.tabular(path) {
 			block, err := t.block(append(slices.Clone(path), k), m, false, t.siblings(path))
 			if err != nil {
@@ -136,7 +141,7 @@ func (t *tomlEdit) block(path []string, m map[string]any, list bool, in indents)
 	}
 	text, below := in.header+open+dotted(t.names(path))+end+t.cuts.eol, ""
 	for _, k := range slices.Sorted(maps.Keys(m)) {
-		if sub, is := realMap(m[k]); is {
+		if sub, is := nodeconfig.RealMap(m[k]); is {
 			b, err := t.block(append(slices.Clone(path), k), sub, false, in)
 			if err != nil {
 				return "", within(k, err)

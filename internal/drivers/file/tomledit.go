@@ -5,23 +5,31 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/steadyfleet/steady/internal/core/nodeconfig"
 )
 
-func (f tomlFormat) edit(raw []byte, at []string, identity, id string, to map[string]any) ([]byte, error) {
+func (f tomlFormat) edit(raw []byte, at []string, named identity, id string, to map[string]any) ([]byte, error) {
 	doc, err := f.parse(raw)
 	if err != nil {
 		return nil, err
 	}
 	text := strings.TrimPrefix(string(raw), byteOrderMark)
 	eol := lineBreak(raw)
-	t := &tomlEdit{cuts: cuts{text: text, eol: eol}, list: statementsOf(text), at: at,
+	t := &tomlEdit{cuts: cuts{text: text, eol: eol}, list: statementsOf(text), below: map[string][]int{}, at: at,
 		splicer: splicer{raw: text, eol: eol, unit: "  ", syntax: tomlSyntax{eol}}}
-	after, err := withObject(doc, at, identity, id, to)
+	for i, s := range t.list {
+		for n := range len(s.path) + 1 {
+			prefix := joined(s.path[:n])
+			t.below[prefix] = append(t.below[prefix], i)
+		}
+	}
+	after, err := withObject(doc, at, named, id, to)
 	if err != nil {
 		return nil, err
 	}
-	was, _ := realMap(doc)
-	now, _ := realMap(after)
+	was, _ := nodeconfig.RealMap(doc)
+	now, _ := nodeconfig.RealMap(after)
 	if err := t.table(nil, was, now); err != nil {
 		return nil, err
 	}
@@ -32,13 +40,19 @@ func (f tomlFormat) edit(raw []byte, at []string, identity, id string, to map[st
 type tomlEdit struct {
 	cuts
 	splicer
-	list []statement
-	at   []string // where the objects stand
+	list  []statement
+	below map[string][]int // indices of statements, by each path that they stand under
+	at    []string         // where the objects stand
 }
 
 // first is the index of the first statement under a path that f takes, -1 if there is none.
 func (t *tomlEdit) first(path []string, f func(*statement) bool) int {
-	return slices.IndexFunc(t.list, func(s statement) bool { return under(s.path, path) && f(&s) })
+	for _, i := range t.below[joined(path)] {
+		if under(t.list[i].path, path) && f(&t.list[i]) {
+			return i
+		}
+	}
+	return -1
 }
 
 // assigned is the index of the statement that gives a path its value.
@@ -78,14 +92,14 @@ func (t *tomlEdit) member(path []string, old, v any, there, kept bool) (add bool
 	if !there {
 		return true, nil
 	}
-	m, wasMap := realMap(old)
-	now, isMap := realMap(v)
+	m, wasMap := nodeconfig.RealMap(old)
+	now, isMap := nodeconfig.RealMap(v)
 	if kept && wasMap && isMap {
 		return false, t.inner(path, m, now)
 	}
 	list, wasList := old.([]any)
 	next, isList := v.([]any)
-	if kept && wasList && isList && len(next) > 0 && !slices.ContainsFunc(next, func(e any) bool { _, is := realMap(e); return !is }) {
+	if kept && wasList && isList && len(next) > 0 && !slices.ContainsFunc(next, func(e any) bool { _, is := nodeconfig.RealMap(e); return !is }) {
 		return false, t.elements(path, list, next)
 	}
 	t.drop(path)
@@ -124,8 +138,7 @@ func (t *tomlEdit) names(path []string) []string {
 	var out []string
 	for i, step := range path {
 		if n, err := strconv.Atoi(step); err == nil && i > 0 {
-			element := path[:i+1]
-			if n >= 0 && slices.ContainsFunc(t.list, func(s statement) bool { return s.list && slices.Equal(s.path, element) }) {
+			if n >= 0 && t.first(path[:i+1], func(s *statement) bool { return s.list && len(s.path) == i+1 }) >= 0 {
 				continue
 			}
 		}
@@ -213,9 +226,9 @@ func (t *tomlEdit) elements(path []string, was, to []any) error {
 	place := t.after(path)
 	for j := len(to) - 1; j >= 0; j-- {
 		i, now := from[j], to[j]
-		m, _ := realMap(now)
+		m, _ := nodeconfig.RealMap(now)
 		if i >= 0 && stays[i] {
-			old, _ := realMap(was[i])
+			old, _ := nodeconfig.RealMap(was[i])
 			if err := t.table(element(i), old, m); err != nil {
 				return within(strconv.Itoa(j), err)
 			}

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/pelletier/go-toml/v2"
+	"github.com/BurntSushi/toml"
 )
 
 // statement is a line of TOML, or some: a header, or a key with its value.
@@ -78,7 +78,7 @@ func commentsAbove(text string, after, begin int) int {
 // tomlKey is what a key in quotes stands for.
 func tomlKey(quoted string) string {
 	var m map[string]string
-	if toml.Unmarshal([]byte("v = "+quoted), &m) != nil {
+	if _, err := toml.Decode("v = "+quoted, &m); err != nil {
 		return quoted
 	}
 	return m["v"]

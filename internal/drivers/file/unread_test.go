@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/steadyfleet/steady/internal/core/nodeconfig"
 	"github.com/steadyfleet/steady/nodesdk"
 )
 
@@ -25,7 +26,7 @@ func TestUnreadableObject(t *testing.T) {
 		{name: "a key that is a map", broken: "a: {x: 1, {k: v}: w}\n", why: "line 1: a key is a map or a list"},
 		{name: "a key twice", broken: "a:\n  x: 1\n  x: 2\n", why: `line 3: the key "x" stands twice`},
 		{name: "an object twice", broken: "a: {x: 1}\na: {x: 2}\n", why: `line 2: the key "a" stands twice`},
-		{name: "one key as a text and a number", broken: "a:\n  1: x\n  \"1\": y\n", why: `line 3: the key "1" stands twice`},
+		{name: "one number in two spellings", broken: "a:\n  1: x\n  0x1: y\n", why: `line 3: the key "0x1" stands twice`},
 		{name: "a key with a tag", broken: "a: {!secret k: 1}\n", why: "!secret"},
 		{name: "too many levels", broken: "a: {x: " + deep + "}\n", why: "levels"},
 		{name: "more levels than a config", broken: "a: {x: " + deep[:35] + deep[105:] + "}\n", why: "levels"},
@@ -43,7 +44,7 @@ func TestUnreadableObject(t *testing.T) {
 				t.Fatalf("it is read as %+v, %v", s, err)
 			}
 			var reported map[string]string
-			if err := json.Unmarshal(s.Items[0].Config, &reported); err != nil || !strings.Contains(reported[unreadable], c.why) {
+			if err := json.Unmarshal(s.Items[0].Config, &reported); err != nil || !strings.Contains(reported[nodeconfig.Unreadable], c.why) {
 				t.Fatalf("it is read as %s, %v", s.Items[0].Config, err)
 			}
 			for _, to := range []string{`{"x":5}`, ""} {
@@ -65,12 +66,12 @@ func TestUnreadableObject(t *testing.T) {
 // and the others are read.
 func TestUnnamedElements(t *testing.T) {
 	t.Parallel()
-	d := driver(t, "f.yaml", "- {id: 1, x: 1}\n- {x: 2}\n- {id: [1]}\n- {id: b}\n- {id: \"1\"}\n- {id: c, v: 1}\n", Config{Identity: "id"})
+	d := driver(t, "f.yaml", "- {id: 1, x: 1}\n- {x: 2}\n- {id: [1]}\n- {id: b}\n- {id: \"1\"}\n- {id: c, v: 1}\n- {id: element 1}\n", Config{Identity: "id"})
 	s, err := d.Snapshot(t.Context())
-	if err != nil || len(s.Items) != 5 {
+	if err != nil || len(s.Items) != 6 {
 		t.Fatalf("%+v, %v", s, err)
 	}
-	for i, want := range []string{`"\"1\" stands at \"\" twice"`, `{"id":"b"}`, `{"id":"c","v":1}`, "element 1", "element 2"} {
+	for i, want := range []string{`"\"1\" stands at \"\" twice"`, `{"id":"b"}`, `{"id":"c","v":1}`, `{"id":"element 1"}element 1`, "element 1 (2)", "element 2"} {
 		if it := s.Items[i]; !strings.Contains(string(it.Config)+it.ID, want) {
 			t.Errorf("%d is %s %s", i, it.ID, it.Config)
 		}
@@ -80,7 +81,7 @@ func TestUnnamedElements(t *testing.T) {
 	}
 }
 
-// TestYAMLRefusals: a file that is none of one document is an error with the line, quickly.
+// TestYAMLRefusals: a file that is no YAML, or has several documents of which none is named, is an error with the line, quickly.
 func TestYAMLRefusals(t *testing.T) {
 	t.Parallel()
 	bomb := "x0: &x0 [a,a,a,a,a,a,a,a,a]\n"
@@ -88,7 +89,7 @@ func TestYAMLRefusals(t *testing.T) {
 		bomb += fmt.Sprintf("x%d: &x%[1]d [%s]\n", i+1, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*x%d,", i), 9), ","))
 	}
 	for name, c := range map[string][2]string{
-		"two documents":       {"a: {x: 1}\n---\na: {x: 2}\n", "the second begins at line 2"},
+		"two documents":       {"a: {x: 1}\n---\na: {x: 2}\n", "the second begins at line 3"},
 		"no YAML after it":    {"a: {x: 1}\n---\na: {x\n", "line"},
 		"a tab":               {"a:\n\tx: 1\n", "line 2: a tab"},
 		"an alias of nothing": {"a: *none\n", "line 1: an alias"},

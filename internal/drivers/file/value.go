@@ -9,42 +9,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/nodeconfig"
 )
 
-// unread is in the place of a value that parses and that the normal form cannot have, with the
-// reason and its line.
-type unread struct {
-	reason string
-	line   int
-}
-
-func (u *unread) Error() string {
-	if u.line == 0 {
-		return u.reason
-	}
-	return fmt.Sprintf("line %d: %s", u.line, u.reason)
-}
-
-// unreadIn returns one within a value, or nil.
-func unreadIn(v any) *unread {
-	switch v := v.(type) {
-	case *unread:
-		return v
-	case map[string]any:
-		var first *unread
-		for _, e := range v { // order-free: the first in the file
-			if u := unreadIn(e); u != nil && (first == nil || u.line < first.line) {
-				first = u
-			}
-		}
-		return first
-	case []any:
-		for _, e := range v {
-			if u := unreadIn(e); u != nil {
-				return u
-			}
-		}
-	}
-	return nil
-}
+type unread = nodeconfig.Unread
 
 // same compares by value and kind: the integer 1, the float 1.0 and the text "1" are three
 // values, and so are null and what is absent.
@@ -66,21 +31,12 @@ func same(a, b any) bool {
 		return is && slices.EqualFunc(a, b, same)
 	case json.Number:
 		b, is := b.(json.Number)
-		return is && (a == b || spelling(a) == spelling(b))
+		return is && nodeconfig.Spelling(a) == nodeconfig.Spelling(b)
 	case *unread:
 		b, is := b.(*unread)
-		return is && a.reason == b.reason
+		return is && a.Reason == b.Reason
 	}
 	return a == b
-}
-
-// spelling is a number in its normal form.
-func spelling(n json.Number) string {
-	out, err := nodeconfig.Canonical(fmt.Appendf(nil, `{"":%s}`, n))
-	if err != nil {
-		return string(n)
-	}
-	return string(out)
 }
 
 // lost names a place where a text, or another value of the same kind, would take the place of

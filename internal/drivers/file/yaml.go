@@ -12,11 +12,15 @@ import (
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v4"
+
+	"github.com/steadyfleet/steady/internal/strictyaml"
 )
 
 // yamlFormat reads with one parser and edits with another, the tree of ytext: what an edit made is
 // read by the one that did not make it.
-type yamlFormat struct{}
+type yamlFormat struct {
+	document string // which one of the file has the objects
+}
 
 var placeOf = regexp.MustCompile(` at L(\d+)\.C\d+(?:-L(\d+)\.C\d+)?: `)
 
@@ -45,33 +49,39 @@ func notYAML(err error) error {
 	return errors.New(where)
 }
 
-// parse refuses more than one document. A value that the normal form has not, as one with a key
-// that is a list, is an unread.
-func (yamlFormat) parse(raw []byte) (any, error) {
-	root, err := yamlRoot(raw)
+// parse reads the document with the objects, or a list of all. A value that the normal form has not,
+// as one with a key that is a list, is an unread.
+func (f yamlFormat) parse(raw []byte) (any, error) {
+	docs, err := f.chosen(raw)
 	if err != nil {
 		return nil, err
 	}
-	v := newYAMLReader().value(root, 0)
-	if u, is := v.(*unread); is {
+	if f.document == allDocuments {
+		var list []any
+		for _, d := range docs {
+			list = append(list, d.value)
+		}
+		return list, nil
+	}
+	if u, is := docs[0].value.(*unread); is {
 		return nil, u
 	}
-	return v, nil
+	return docs[0].value, nil
 }
+
+func newReader() *strictyaml.Reader { return &strictyaml.Reader{Foreign: true, Bytes: maxFile} }
 
 func yamlRoot(raw []byte) (*yaml.Node, error) {
 	loader, err := yaml.NewLoader(bytes.NewReader(withoutVersion(raw)))
 	if err != nil {
 		return nil, err
 	}
-	var doc, second yaml.Node
+	var doc yaml.Node
 	if err := loader.Load(&doc); err != nil { // its text may have some of the file
 		return nil, notYAML(err)
 	}
-	if err := loader.Load(&second); err == nil {
-		return nil, fmt.Errorf("it has more than one document: the second begins at line %d; give each a file of its own", second.Line)
-	} else if !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("after the first document: %w", notYAML(err))
+	if err := loader.Load(new(yaml.Node)); !errors.Is(err, io.EOF) {
+		return nil, errors.New("the end of a document is none that can be found")
 	}
 	if doc.Kind == yaml.DocumentNode && len(doc.Content) == 1 {
 		return doc.Content[0], nil
@@ -96,45 +106,42 @@ func withoutVersion(raw []byte) []byte {
 	return out
 }
 
-// edit writes the document anew where the value differs, and nowhere else.
-func (yamlFormat) edit(raw []byte, at []string, identity, id string, to map[string]any) ([]byte, error) {
-	root, err := yamlRoot(raw)
+// edit writes a document anew where the value differs, and nothing else of the file.
+func (f yamlFormat) edit(raw []byte, at []string, named identity, id string, to map[string]any) ([]byte, error) {
+	docs, err := f.chosen(raw)
 	if err != nil {
 		return nil, err
 	}
-	e, err := newYAMLEdit(string(raw), root)
+	if f.document == allDocuments {
+		return oneOfAll(raw, docs, named, id, to)
+	}
+	d := docs[0]
+	next, err := withObject(d.value, at, named, id, to)
 	if err != nil {
 		return nil, err
 	}
-	next, err := withObject(e.root.value, at, identity, id, to)
-	if err != nil {
-		return nil, err
-	}
-	if same(e.root.value, next) {
-		return raw, nil
-	}
-	out, err := e.document(next)
-	if err != nil {
-		return nil, err
-	}
-	if v, err := (yamlFormat{}).parse([]byte(out)); !strings.HasSuffix(out, "\n") && (err != nil || !same(v, next)) {
-		out += e.newline // of a block scalar that is the last now
-	}
-	return []byte(out), nil
+	text, err := d.edited(next)
+	return slices.Concat(raw[:d.begin], []byte(text), raw[d.end:]), err
 }
 
 // yamlEdit is a document and how it is written.
 type yamlEdit struct {
 	yamlStyle
 	s     string
+	lines []int // where they end
 	root  *ynode
-	read  *yamlReader
+	read  *strictyaml.Reader
 	users map[*yaml.Node][]*ynode // aliases, by what they refer to
 }
 
 func newYAMLEdit(s string, root *yaml.Node) (*yamlEdit, error) {
 	p := &ytext{s: s}
-	e := &yamlEdit{s: s, root: p.document(), read: newYAMLReader(), users: map[*yaml.Node][]*ynode{}}
+	e := &yamlEdit{s: s, root: p.document(), read: newReader(), users: map[*yaml.Node][]*ynode{}}
+	for i := range s {
+		if s[i] == '\n' {
+			e.lines = append(e.lines, i)
+		}
+	}
 	if line := e.pair(e.root, root); line > 0 {
 		return nil, fmt.Errorf("the layout in line %d is none that an edit can keep: write it in a simpler way", line)
 	}
@@ -145,13 +152,13 @@ func newYAMLEdit(s string, root *yaml.Node) (*yamlEdit, error) {
 // pair joins both trees and returns a line where they differ, zero if nowhere.
 func (e *yamlEdit) pair(n *ynode, is *yaml.Node) int {
 	line := max(e.line(n.begin), 1)
-	if n.kind != is.Kind || n.anchor != is.Anchor || (n.tag != "") != (is.Style&yaml.TaggedStyle != 0) {
+	if n.kind != is.Kind || n.anchor != is.Anchor || (n.tag != "" && n.tag != "!") != (is.Style&yaml.TaggedStyle != 0) {
 		return line
 	}
 	if n.end > n.begin && n.column >= 0 && (line != is.Line || e.runes(n.begin) != is.Column) {
 		return line
 	}
-	n.is, n.value = is, e.read.value(is, 0)
+	n.is, n.value = is, e.read.Value(is)
 	if is.Kind == yaml.AliasNode {
 		e.users[is.Alias] = append(e.users[is.Alias], n)
 	}
@@ -187,7 +194,10 @@ func (e *yamlEdit) spelt(n *ynode) bool {
 	return strings.Join(strings.Fields(text), "") == strings.Join(strings.Fields(n.is.Value), "")
 }
 
-func (e *yamlEdit) line(at int) int { return strings.Count(e.s[:at], "\n") + 1 }
+func (e *yamlEdit) line(at int) int {
+	n, _ := slices.BinarySearch(e.lines, at)
+	return n + 1
+}
 
 func (e *yamlEdit) runes(at int) int {
 	line := strings.LastIndexByte(e.s[:at], '\n') + 1
@@ -315,11 +325,11 @@ func (e *yamlEdit) mapping(n *ynode, to map[string]any) (string, error) {
 	left := maps.Clone(to)
 	var order []int
 	for i, it := range n.items {
-		if isMerge(it.key.is) {
+		if strictyaml.IsMerge(it.key.is) {
 			order = append(order, i)
 			continue
 		}
-		k := keyOf(it.key.is, i).text
+		k, _ := e.read.Key(it.key.is, i)
 		if _, kept := to[k]; kept {
 			order = append(order, i)
 		} else if _, under := base[k]; under {
@@ -330,6 +340,9 @@ func (e *yamlEdit) mapping(n *ynode, to map[string]any) (string, error) {
 	added := []string{}
 	for _, k := range slices.Sorted(maps.Keys(left)) {
 		if v, there := was[k]; !there {
+			if err := e.otherKind(n, k); err != nil {
+				return "", within(k, err)
+			}
 			added = append(added, k)
 			order = append(order, -1)
 		} else if !same(v, left[k]) {
@@ -344,8 +357,9 @@ func (e *yamlEdit) mapping(n *ynode, to map[string]any) (string, error) {
 	return e.assemble(n, order, func(j int) (any, string) {
 		if i := order[j]; i >= 0 {
 			it := n.items[i]
-			v := to[keyOf(it.key.is, i).text]
-			if _, is := v.(*unread); is || isMerge(it.key.is) {
+			k, _ := e.read.Key(it.key.is, i)
+			v := to[k]
+			if _, is := v.(*unread); is || strictyaml.IsMerge(it.key.is) {
 				v = it.value.value
 			}
 			return v, ""
@@ -355,15 +369,38 @@ func (e *yamlEdit) mapping(n *ynode, to map[string]any) (string, error) {
 	})
 }
 
+// otherKind refuses a new key of digits where the mapping has those of the other kind: the number
+// and the text are two keys, and one of both is meant.
+func (e *yamlEdit) otherKind(n *ynode, name string) error {
+	digits := func(s string) bool { return s != "" && s[0] != '!' && strictyaml.TextKey(s) != s }
+	text, isText := strictyaml.KeyOf(name)
+	if !digits(text) {
+		return nil
+	}
+	differ := e.quoted && !isText
+	for i, it := range n.items {
+		k, _ := e.read.Key(it.key.is, i)
+		have, otherText := strictyaml.KeyOf(k)
+		differ = differ || digits(have) && otherText != isText
+	}
+	switch {
+	case differ && isText:
+		return fmt.Errorf("keys of digits are numbers there: write the new one as %s, or edit the file by hand", text)
+	case differ:
+		return fmt.Errorf("keys of digits are texts there: write the new one as %q, or edit the file by hand", strictyaml.TextKey(text))
+	}
+	return nil
+}
+
 // merged is what the merge keys of a mapping give it, and the line of the last.
 func (e *yamlEdit) merged(n *ynode) (base map[string]any, line int, err error) {
 	base = map[string]any{}
 	for _, it := range n.items {
-		if !isMerge(it.key.is) {
+		if !strictyaml.IsMerge(it.key.is) {
 			continue
 		}
 		line = e.line(it.begin)
-		list, u := e.read.merged(it.value.is, 0)
+		list, u := e.read.Merged(it.value.is)
 		if u != nil {
 			return nil, line, u
 		}

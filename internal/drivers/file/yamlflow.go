@@ -24,7 +24,7 @@ func (e *yamlEdit) brackets(n *ynode, order []int, what func(j int) (any, string
 		switch {
 		case i >= 0:
 			if texts[j], err = e.flowItem(n.items[i], v); err != nil {
-				return "", err
+				return "", e.inItem(n, i, err)
 			}
 		case n.kind == yaml.MappingNode:
 			texts[j] = style.key(key, n.items, true) + ": " + style.inline(v, nil, true)
@@ -57,12 +57,13 @@ func quotedKeys(n *ynode) bool {
 
 // inPlace is a collection with other texts of its items.
 func (e *yamlEdit) inPlace(n *ynode, texts []string) string {
-	out, at := "", n.begin
+	var out strings.Builder
+	at := n.begin
 	for i, it := range n.items {
-		out += e.s[at:it.begin] + texts[i]
+		out.WriteString(e.s[at:it.begin] + texts[i])
 		at = e.flowEnd(it)
 	}
-	return out + e.s[at:n.end]
+	return out.String() + e.s[at:n.end]
 }
 
 func (e *yamlEdit) flowEnd(it *yitem) int { return max(it.value.end, it.mark) }
@@ -131,7 +132,8 @@ func multiline(s string) bool { return strings.Contains(s, "\n") }
 // joined is items with their separators: what begins a line does so at another place too.
 func (e *yamlEdit) joined(seps []between, order []int, texts []string) string {
 	trailing := len(seps) > 0 && strings.Contains(withoutComment(seps[len(seps)-1].after), ",")
-	out, note := "", ""
+	var out strings.Builder
+	note := ""
 	for j, i := range order {
 		before := ""
 		switch {
@@ -161,9 +163,9 @@ func (e *yamlEdit) joined(seps []between, order []int, texts []string) string {
 		if strings.HasPrefix(note, "#") {
 			note = " " + note
 		}
-		out += before + texts[j] + comma + note
+		out.WriteString(before + texts[j] + comma + note)
 	}
-	return out
+	return out.String()
 }
 
 func withoutComment(s string) string {

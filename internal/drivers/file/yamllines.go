@@ -1,8 +1,10 @@
 package file
 
 import (
+	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v4"
@@ -122,8 +124,12 @@ func (e *yamlEdit) chunks(n *ynode) ([]chunk, error) {
 // assemble is the new text of a collection, of its items in an order, -1 for new ones. what
 // returns the value of each, and the key of a new one.
 func (e *yamlEdit) assemble(n *ynode, order []int, what func(j int) (any, string)) (string, error) {
+	stays := map[int]bool{}
+	for _, i := range order {
+		stays[i] = true
+	}
 	for i, it := range n.items {
-		if !slices.Contains(order, i) {
+		if !stays[i] {
 			if err := e.guard(it.value, true); err != nil {
 				return "", err
 			}
@@ -138,14 +144,14 @@ func (e *yamlEdit) assemble(n *ynode, order []int, what func(j int) (any, string
 	}
 	compact := chunks[0].head == n.items[0].begin && !e.ownLine(chunks[0].head)
 	gaps := e.gaps(chunks, order)
-	out := ""
+	var b strings.Builder
 	for j, i := range order {
 		v, key := what(j)
 		text := ""
 		if i >= 0 {
 			c := chunks[i]
 			if text, err = e.item(n, n.items[i], v, c.end); err != nil {
-				return "", err
+				return "", e.inItem(n, i, err)
 			}
 			text = e.s[c.head:n.items[i].begin] + text
 			if compact && i == 0 {
@@ -162,9 +168,9 @@ func (e *yamlEdit) assemble(n *ynode, order []int, what func(j int) (any, string
 			}
 			text += e.newline
 		}
-		out += gaps[j] + text
+		b.WriteString(gaps[j] + text)
 	}
-	out += gaps[len(order)]
+	out := b.String() + gaps[len(order)]
 	if _, end := e.region(n); end == len(e.s) && !strings.HasSuffix(e.s, "\n") {
 		out = strings.TrimSuffix(out, e.newline)
 	}
@@ -175,6 +181,18 @@ func (e *yamlEdit) assemble(n *ynode, order []int, what func(j int) (any, string
 		return strings.TrimLeft(out, " "), nil
 	}
 	return out, nil
+}
+
+// inItem is an error with the step to the item in which its field is, if it has one.
+func (e *yamlEdit) inItem(n *ynode, i int, err error) error {
+	if !errors.As(err, new(*fieldError)) {
+		return err
+	}
+	if n.kind == yaml.SequenceNode {
+		return within(strconv.Itoa(i), err)
+	}
+	name, _ := e.read.Key(n.items[i].key.is, i)
+	return within(name, err)
 }
 
 // endsInBlock reports whether the last line of a value is one of a block scalar.

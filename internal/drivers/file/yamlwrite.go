@@ -12,6 +12,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/steadyfleet/steady/internal/core/nodeconfig"
+	"github.com/steadyfleet/steady/internal/strictyaml"
 )
 
 // yamlStyle is how a document is written, for what is new in it.
@@ -89,7 +90,7 @@ func typeAndValue(v any) (tag string, below any) {
 		return "", v
 	case name == nodeconfig.PlainMap:
 		return "", below
-	case name == specialFloat:
+	case name == strictyaml.FloatType:
 		return "", v
 	}
 	return name + " ", below
@@ -100,8 +101,8 @@ func (s yamlStyle) inline(v any, old *ynode, flow bool) string {
 	tag, v := typeAndValue(v)
 	switch v := v.(type) {
 	case map[string]any:
-		if _, special := v[specialFloat]; special && len(v) == 1 && tag == "" {
-			return floatText(v[specialFloat])
+		if _, special := v[strictyaml.FloatType]; special && len(v) == 1 && tag == "" {
+			return floatText(v[strictyaml.FloatType])
 		}
 		var parts []string
 		for _, k := range slices.Sorted(maps.Keys(v)) {
@@ -157,23 +158,17 @@ func numberText(n string) string {
 	return mantissa + "e" + exponent
 }
 
-// key is one of a mapping: of the kind that the other keys have.
-func (s yamlStyle) key(k string, others []*yitem, flow bool) string {
-	var like *ynode
-	kinds := 0
-	for _, it := range others {
-		if it.key != nil && it.key.is != nil && !isMerge(it.key.is) {
-			like = it.key
-			if like.style == 0 && coreTag(like.is.Value) == "!!int" {
-				kinds++
-			}
-		}
-	}
-	if kinds > 0 && kinds == len(others) && coreInt.MatchString(k) {
+// key is one of a mapping, in the quotes that the other keys have.
+func (s yamlStyle) key(name string, others []*yitem, flow bool) string {
+	k, isText := strictyaml.KeyOf(name)
+	if !isText {
 		return k
 	}
-	if like != nil && like.style == 0 {
-		like = nil
+	var like *ynode
+	for _, it := range others {
+		if it.key != nil && it.key.is != nil && it.key.style != 0 {
+			like = it.key
+		}
 	}
 	return s.text(k, like, flow)
 }
@@ -193,7 +188,7 @@ func (s yamlStyle) text(t string, old *ynode, flow bool) string {
 			wasPlain = class != "" && class == wordClass(t)
 		}
 	}
-	if !s.quoted && plainShape(t, flow) && (wordClass(t) == "" || wasPlain) && coreTag(t) == "!!str" {
+	if !s.quoted && plainShape(t, flow) && (wordClass(t) == "" || wasPlain) && strictyaml.PlainTag(t) == "!!str" {
 		return t
 	}
 	return quotedText(t, quote)
@@ -292,7 +287,7 @@ func (s yamlStyle) block(v any, old *ynode, member, dash int) string {
 
 func isSpecial(v any) bool {
 	name, _, typed := nodeconfig.TypeOf(v)
-	return typed && name == specialFloat
+	return typed && name == strictyaml.FloatType
 }
 
 func after(tag string) string {

@@ -39,6 +39,16 @@ def named(tag, standard):
     return short
 
 
+def key(n):
+    # the name of a key, which has its kind where it is no text, or a text of digits
+    kind, v = ('str', n.value) if n.style or n.tag in ('!', 'tag:yaml.org,2002:str') else core(n.value)
+    if kind == 'int':
+        return str(v)
+    if kind == 'str':
+        return '!str ' + v if re.fullmatch('0|-?[1-9][0-9]*|!(str|null|bool|int|float) .*', v, re.S) else v
+    return '!' + kind + ' ' + (v['!float'] if isinstance(v, dict) else json.dumps(v))
+
+
 class Reader:
     def __init__(self, text):
         self.events = iter(list(yaml.parse(text, Loader=getattr(yaml, 'CSafeLoader', yaml.SafeLoader))))
@@ -75,11 +85,11 @@ class Reader:
             while not isinstance(n := next(self.events), yaml.MappingEndEvent):
                 if not isinstance(n, (yaml.ScalarEvent, yaml.AliasEvent)):
                     raise ValueError('a key that is no scalar')
-                k, merge = (n.value, False) if isinstance(n, yaml.ScalarEvent) else (self.anchors[n.anchor], False)
+                k, merge = (key(n), False) if isinstance(n, yaml.ScalarEvent) else (self.anchors[n.anchor], False)
                 if isinstance(n, yaml.ScalarEvent):
                     merge = n.value == '<<' and not n.style and n.tag is None
                     if n.anchor:
-                        self.anchors[n.anchor] = n.value
+                        self.anchors[n.anchor] = k
                 x = self.value(next(self.events))[0]
                 if merge:
                     under += x if isinstance(x, list) else [x]
@@ -92,7 +102,7 @@ class Reader:
                     raise ValueError('a merge of no map')
                 for k in m:
                     v.setdefault(k, m[k])
-            if len(v) == 1 and next(iter(v)).startswith('!'):
+            if len(v) == 1 and re.match('![^ ]*$', next(iter(v))):
                 v = {'!map': v}
         if name:
             v = {name: v}
