@@ -93,15 +93,17 @@ func (h *Hub) begin(ctx context.Context, l *link, in drift.Connected, token []by
 		err = h.server.RegisterNode(ctx, in.Node, in.Key, token)
 	}
 	if err == nil {
-		l.node, l.key, l.rates = in.Node, in.Key, h.ratesOf(in.Node)
+		l.node, l.key = in.Node, in.Key
 		l.session, err = h.server.ConnectNode(ctx, in)
 	}
 	if err == nil {
+		l.rates = h.ratesOf(in.Node)
 		return nil
 	}
 	no := h.refused(in.Node, err)
 	if decided, ok := errors.AsType[*drift.Refusal](err); ok && decided.Code != drift.CodeForbidden {
-		if err := h.server.ReportNode(ctx, drift.Refused{Node: in.Node, Code: no.Code, Detail: line(no.Message)}); err != nil {
+		err := h.server.ReportNode(ctx, drift.Refused{Node: in.Node, Code: no.Code, Detail: line(no.Message)})
+		if _, often := limited(err); err != nil && !often {
 			h.log.Warn("that a node was refused is not in the log", "node", in.Node, "err", err)
 		}
 	}

@@ -239,7 +239,8 @@ func (l *link) snapshot(ctx context.Context) error {
 	now, pause := time.Now(), longPause
 	if no, ok := limited(err); ok {
 		pause = max(pause, no.After.Std())
-		if err := l.h.server.ReportNode(ctx, drift.Limited{Node: l.node, Session: l.session, Detail: no.Message}); err != nil && ctx.Err() == nil {
+		err := l.h.server.ReportNode(ctx, drift.Limited{Node: l.node, Session: l.session, Detail: no.Message})
+		if _, often := limited(err); err != nil && !often && ctx.Err() == nil {
 			l.h.log.Warn("that the configuration of a node has to wait is not in the log", "node", l.node, "err", err)
 		}
 	} else if err != nil && ctx.Err() == nil {

@@ -1,6 +1,7 @@
 package drift
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"maps"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/diff"
+	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/nodeconfig"
 )
@@ -36,19 +38,18 @@ func (in Snapshot) decide(s *State, _ clock.Instant) ([]event.OfNodes, error) {
 		return nil, nil
 	}
 	on := event.OnNode{Node: n.Name}
-	if code, detail := in.unusable(n); code != "" {
+	code, detail := in.unusable(n)
+	var actual map[place]*Actual
+	if code == "" {
+		actual, code, detail = in.read(s, n)
+	}
+	if code != "" {
 		if n.Refusal == code {
 			return nil, nil
 		}
 		return []event.OfNodes{event.SnapshotRefused{OnNode: on, Code: code, Detail: clip(detail)}}, nil
 	}
 	c := &comparison{s: s, n: n}
-	actual := make(map[place]*Actual, len(in.Objects))
-	for i := range in.Objects {
-		x := in.Objects[i]
-		x.Config, _ = s.RulesOf(n.Name, x.Kind, x.ID).Redacted(x.Config)
-		actual[place{x.Kind, x.ID}] = &x
-	}
 	if !c.pauses(in, actual) {
 		landed := c.readBack(in, actual)
 		for _, r := range s.legsOf(n.Name) {
@@ -87,12 +88,33 @@ func (in *Snapshot) unusable(n *Node) (code, detail string) {
 		case seen[p]:
 			return "malformed", fmt.Sprintf("the object %.40q of kind %s stands twice", x.ID, x.Kind)
 		}
-		if _, err := nodeconfig.Decode(x.Config); err != nil {
-			return "malformed", fmt.Sprintf("the object %.40q of kind %s: %v", x.ID, x.Kind, err)
-		}
 		seen[p] = true
 	}
 	return "", ""
+}
+
+// read reads the objects of a snapshot and takes secrets out that the node left in them.
+func (in *Snapshot) read(s *State, n *Node) (actual map[place]*Actual, code, detail string) {
+	was, now := s.clean[n.Name], map[digest.Digest]bool{}
+	actual = make(map[place]*Actual, len(in.Objects))
+	for i := range in.Objects {
+		x := in.Objects[i]
+		as := x.digest()
+		same := was[as]
+		if !same {
+			clean, _, err := s.RulesOf(n.Name, x.Kind, x.ID).Redact(x.Config)
+			if err != nil {
+				return nil, "malformed", fmt.Sprintf("the object %.40q of kind %s: %v", x.ID, x.Kind, err)
+			}
+			same, x.Config = bytes.Equal(clean, x.Config), clean
+		}
+		if same {
+			now[as] = true
+		}
+		actual[place{x.Kind, x.ID}] = &x
+	}
+	s.clean[n.Name] = now
+	return actual, "", ""
 }
 
 // applied reports whether the node applied the operation in flight.
@@ -207,7 +229,11 @@ func (c *comparison) leg(o *Object, d *nodeconfig.Leg, l *Leg, x *Actual) {
 	if acked != nil {
 		base = &acked.Base
 	}
-	changed := x != nil && acked != nil && rules.Changed(x.Config, base)
+	var since []diff.Difference // what the node changed of it
+	if x != nil && acked != nil && !bytes.Equal(x.Config, acked.Observed) {
+		since = rules.Compare(acked.Desired, x.Config, base)
+	}
+	changed := len(since) > 0
 	switch desired := o.Definition.Config(d); {
 	case o.Removed && x == nil:
 		as(true)
@@ -232,6 +258,8 @@ func (c *comparison) leg(o *Object, d *nodeconfig.Leg, l *Leg, x *Actual) {
 			return
 		}
 		as(false)
+	case changed && bytes.Equal(desired, acked.Desired):
+		drift(Mismatched, false, since)
 	case changed:
 		drift(Mismatched, false, rules.Compare(desired, x.Config, base))
 	default:

@@ -93,6 +93,7 @@ func (s *State) foldNode(at clock.Instant, ev event.OfNodes) {
 		}
 		if ev.Collections != nil {
 			n.Collections = ev.Collections
+			delete(s.clean, n.Name)
 		}
 	case event.NodeDisconnected:
 		if ev.Session == n.Session && n.Online {

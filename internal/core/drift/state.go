@@ -12,6 +12,7 @@ import (
 	"slices"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/nodeconfig"
 )
@@ -31,6 +32,10 @@ type State struct {
 	wake map[string]clock.Instant    // by node: when something is due there
 
 	moved map[string]bool // nodes that something changed for since flush
+
+	// clean are the objects of the newest snapshot of each node whose text is their form and has no secret, by
+	// Actual.digest: they need not be read again. What is decided does not depend on it.
+	clean map[string]map[digest.Digest]bool
 
 	// Backoff is of the process and not of the log, which has the instants that come of it.
 	Backoff Backoff `json:"-"`
@@ -289,6 +294,7 @@ func Restore(s *State) *State {
 		s.Tokens = map[string]string{}
 	}
 	s.legs, s.wake, s.moved = map[string]map[place]legRef{}, map[string]clock.Instant{}, map[string]bool{}
+	s.clean = map[string]map[digest.Digest]bool{}
 	for _, n := range s.Nodes { // order-free: each by itself
 		if n.Episodes == nil {
 			n.Episodes = map[string]*Episode{}

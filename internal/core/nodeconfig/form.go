@@ -99,7 +99,7 @@ func (r *Rules) identities(path []string, list []any) ([]string, bool) {
 	if !is || len(list) == 0 {
 		return nil, false
 	}
-	var ids []string
+	ids, seen := make([]string, 0, len(list)), make(map[string]bool, len(list))
 	for _, e := range list {
 		id := text(e)
 		if !isPlain(e) && key == "" {
@@ -112,9 +112,10 @@ func (r *Rules) identities(path []string, list []any) ([]string, bool) {
 			}
 			id = text(m[key])
 		}
-		if slices.Contains(ids, id) {
+		if seen[id] {
 			return nil, false
 		}
+		seen[id] = true
 		ids = append(ids, id)
 	}
 	return ids, true
@@ -184,11 +185,12 @@ func (r *Rules) Mix(ours, theirs json.RawMessage, fields []string) (json.RawMess
 	if err != nil {
 		return nil, err
 	}
+	ix := index{}
 	for _, f := range fields {
 		path := split(f)
-		v, there := r.get(nil, b, path)
+		v, there := r.get(ix, nil, b, path)
 		var put bool
-		if a, put = r.put(nil, a, path, v, there); !put || there && r.within(was, path, fields) {
+		if a, put = r.put(ix, nil, a, path, v, there); !put || there && r.within(ix, was, path, fields) {
 			return nil, fmt.Errorf("field %s cannot be set by itself", f)
 		}
 	}
@@ -197,9 +199,9 @@ func (r *Rules) Mix(ours, theirs json.RawMessage, fields []string) (json.RawMess
 
 // within reports whether a path leads into an object that is one value, which is not replaced
 // as a whole.
-func (r *Rules) within(config any, path, fields []string) bool {
+func (r *Rules) within(ix index, config any, path, fields []string) bool {
 	for i := 1; i < len(path); i++ {
-		v, _ := r.get(nil, config, path[:i])
+		v, _ := r.get(ix, nil, config, path[:i])
 		m, _ := v.(map[string]any)
 		if _, there := m[path[i]]; single(m) && !there {
 			return !slices.Contains(fields, join(path[:i]))
@@ -208,8 +210,38 @@ func (r *Rules) within(config any, path, fields []string) bool {
 	return false
 }
 
+// index has the places of elements in sets, each by its list's first, so that many fields of one are found in
+// time. It is of one set of rules; a list that changes is dropped from it.
+type index map[*any]map[string]int
+
+// find returns the place of an element in a set, or -1.
+func (ix index) find(r *Rules, at []string, list []any, id string) int {
+	if len(list) == 0 {
+		return -1
+	}
+	places := ix[&list[0]]
+	if places == nil {
+		ids, _ := r.identities(at, list)
+		places = make(map[string]int, len(ids))
+		for i, id := range ids {
+			places[id] = i
+		}
+		ix[&list[0]] = places
+	}
+	if i, there := places[id]; there {
+		return i
+	}
+	return -1
+}
+
+func (ix index) drop(list []any) {
+	if len(list) > 0 {
+		delete(ix, &list[0])
+	}
+}
+
 // get returns what stands at the end of a path.
-func (r *Rules) get(at []string, v any, path []string) (any, bool) {
+func (r *Rules) get(ix index, at []string, v any, path []string) (any, bool) {
 	if len(path) == 0 {
 		return v, true
 	}
@@ -217,13 +249,11 @@ func (r *Rules) get(at []string, v any, path []string) (any, bool) {
 	switch v := v.(type) {
 	case map[string]any:
 		if e, there := v[path[0]]; there {
-			return r.get(here, e, path[1:])
+			return r.get(ix, here, e, path[1:])
 		}
 	case []any:
-		if ids, is := r.identities(at, v); is {
-			if i := slices.Index(ids, path[0]); i >= 0 {
-				return r.get(here, v[i], path[1:])
-			}
+		if i := ix.find(r, at, v, path[0]); i >= 0 {
+			return r.get(ix, here, v[i], path[1:])
 		}
 	}
 	return nil, false
@@ -231,7 +261,7 @@ func (r *Rules) get(at []string, v any, path []string) (any, bool) {
 
 // put returns v with what stands at the end of a path set, or removed; false if there is no
 // way there. Below what is null there is nothing yet, so an object is made in its place.
-func (r *Rules) put(at []string, v any, path []string, to any, set bool) (any, bool) {
+func (r *Rules) put(ix index, at []string, v any, path []string, to any, set bool) (any, bool) {
 	if len(path) == 0 {
 		return to, true
 	}
@@ -249,7 +279,7 @@ func (r *Rules) put(at []string, v any, path []string, to any, set bool) (any, b
 			e = r.empty(here)
 		}
 		had := size(e)
-		in, ok := r.put(here, e, path[1:], to, set)
+		in, ok := r.put(ix, here, e, path[1:], to, set)
 		v[path[0]] = in
 		if !set && had > 0 && size(in) == 0 {
 			delete(v, path[0]) // with its last member
@@ -260,10 +290,12 @@ func (r *Rules) put(at []string, v any, path []string, to any, set bool) (any, b
 		if !isSet {
 			return v, !set
 		}
-		ids, _ := r.identities(at, v)
-		i := slices.Index(ids, path[0])
+		i := ix.find(r, at, v, path[0])
 		if i < 0 && !set {
 			return v, true
+		}
+		if i < 0 || len(path) == 1 || path[1] == key {
+			ix.drop(v)
 		}
 		if i < 0 {
 			if key == "" {
@@ -274,7 +306,7 @@ func (r *Rules) put(at []string, v any, path []string, to any, set bool) (any, b
 		if len(path) == 1 && !set || len(path) == 2 && !set && path[1] == key {
 			return slices.Delete(v, i, i+1), true
 		}
-		in, ok := r.put(here, v[i], path[1:], to, set)
+		in, ok := r.put(ix, here, v[i], path[1:], to, set)
 		v[i] = in
 		return v, ok
 	}

@@ -52,16 +52,17 @@ func (r *Rules) Check() error {
 
 // matches reports whether a path is at or below the one that a pattern names.
 func matches(pattern string, path []string) bool {
-	steps := split(pattern)
-	if len(path) < len(steps) {
-		return false
-	}
-	for i, s := range steps {
-		if s != "*" && s != path[i] {
+	for _, at := range path {
+		step, rest, more := strings.Cut(pattern, "/")
+		if step != "*" && step != at && (strings.IndexByte(step, '~') < 0 || unescape.Replace(step) != at) {
 			return false
 		}
+		if !more {
+			return true
+		}
+		pattern = rest
 	}
-	return true
+	return false
 }
 
 func anyMatches(patterns []string, path []string) bool {
@@ -70,7 +71,7 @@ func anyMatches(patterns []string, path []string) bool {
 
 func (r *Rules) setKey(path []string) (string, bool) {
 	for pattern, key := range r.Sets { // order-free: at most one fits
-		if len(split(pattern)) == len(path) && matches(pattern, path) {
+		if strings.Count(pattern, "/")+1 == len(path) && matches(pattern, path) {
 			return key, true
 		}
 	}
@@ -107,18 +108,23 @@ func (r *Rules) CheckSecrets(config json.RawMessage) error {
 // Redacted returns a config with every secret that the node left in it withheld, and
 // whether there was one.
 func (r *Rules) Redacted(config json.RawMessage) (json.RawMessage, bool) {
-	found := false
-	out, err := r.Replace(config, func(path []string, v any) (any, error) {
+	out, found, err := r.Redact(config)
+	if err != nil {
+		return json.RawMessage("{}"), true
+	}
+	return out, found
+}
+
+// Redact is Redacted with the reason why a config cannot be read.
+func (r *Rules) Redact(config json.RawMessage) (out json.RawMessage, found bool, err error) {
+	out, err = r.Replace(config, func(path []string, v any) (any, error) {
 		if v == nil || v == "" || withheld(v) || !r.secretAt(path) {
 			return v, nil
 		}
 		found = true
 		return KeyedPrefix + "withheld", nil
 	})
-	if err != nil {
-		return json.RawMessage("{}"), true
-	}
-	return out, found
+	return out, found, err
 }
 
 // withheld reports whether a value stands for a secret without being it.
@@ -127,6 +133,14 @@ func withheld(v any) bool {
 	_, refers := ReferenceOf(v)
 	return refers || strings.HasPrefix(s, KeyedPrefix)
 }
+
+// Weight is what a comparison of so many bytes costs under the rules, in bytes under none.
+func (r *Rules) Weight(bytes int) int64 {
+	return int64(bytes) * int64(1+(len(r.Sets)+len(r.Secrets)+len(r.Ignored))/rulesOfOne)
+}
+
+// rulesOfOne is how many rules cost as much for each value as reading it does.
+const rulesOfOne = 32
 
 // Pushed is what is pushed for a config: the fields that are ignored are those that the
 // node has.
@@ -138,10 +152,10 @@ func (r *Rules) Pushed(config, observed json.RawMessage) json.RawMessage {
 	if err != nil {
 		return config
 	}
-	fields := map[string]bool{}
+	fields, ix := map[string]bool{}, index{}
 	for _, form := range []diff.Form{r.Form(config), r.Form(observed)} {
 		for f := range form { // order-free: it fills a set
-			if r.Ignores(f) && r.elements(want, split(f)) {
+			if r.Ignores(f) && r.elements(ix, want, split(f)) {
 				fields[f] = true
 			}
 		}
@@ -160,10 +174,10 @@ func (r *Rules) Pushed(config, observed json.RawMessage) json.RawMessage {
 
 // elements reports whether a config has the elements of sets that a path goes through, but for
 // those that are ignored as a whole: no field brings back one that is not wanted any more.
-func (r *Rules) elements(config any, path []string) bool {
+func (r *Rules) elements(ix index, config any, path []string) bool {
 	for i := range path {
 		if _, is := r.setKey(path[:i]); is && !anyMatches(r.Ignored, path[:i+1]) {
-			if _, there := r.get(nil, config, path[:i+1]); !there {
+			if _, there := r.get(ix, nil, config, path[:i+1]); !there {
 				return false
 			}
 		}
@@ -255,10 +269,19 @@ type Base struct {
 // changed each since base, which is nil when nothing was pushed. Only where it is known what the
 // device made of a push is anything but that very config no difference.
 func (r *Rules) Compare(desired, actual json.RawMessage, base *Base) []diff.Difference {
-	want, seen := r.Form(desired), r.Form(actual)
+	read := map[string]diff.Form{} // most are one text, several times
+	form := func(config json.RawMessage) diff.Form {
+		f, known := read[string(config)]
+		if !known {
+			f = r.Form(config)
+			read[string(config)] = f
+		}
+		return f
+	}
+	want, seen := form(desired), form(actual)
 	var b *diff.Baseline
 	if base != nil && len(base.Observed) > 0 {
-		b = &diff.Baseline{Desired: r.Form(base.Desired), Observed: r.Form(base.Observed)}
+		b = &diff.Baseline{Desired: form(base.Desired), Observed: form(base.Observed)}
 	}
 	var out []diff.Difference
 	for _, d := range diff.Compare(want, seen, b, fieldRules{}) {

@@ -92,6 +92,10 @@ var floods = map[string]func(r *nodeRig, name string, round int) error{
 		s.Error = strings.Repeat("e", 900)
 		return r.report(s)
 	},
+	"refusals by turns": func(r *nodeRig, name string, round int) error {
+		code := []string{drift.CodeTooMuch, drift.CodeNumber, "another"}[round%3]
+		return r.report(drift.Refused{Node: name, Code: code, Detail: strings.Repeat("d", 900)})
+	},
 	"effects": func(r *nodeRig, name string, round int) error {
 		return r.report(drift.Effect{Node: name, Session: r.session(name), Kind: nodeconfig.Flow, ID: "wanted", Effect: "in effect", Detail: fmt.Sprint(round, strings.Repeat("d", 900))})
 	},
@@ -178,5 +182,62 @@ func TestHonestNodesKeepWithinTheirShare(t *testing.T) {
 		}
 		x := drift.Actual{Kind: nodeconfig.Flow, ID: f.ID, ETag: name, Op: f.Op, OpETag: name, Config: f.Config}
 		testkit.Must(t, r.report(drift.Answer{Node: "big", Session: 1, Op: f.Op, Outcome: drift.Applied, Object: &x}))
+	}
+}
+
+// work is what one node can have the server read and compare, all day, as fast as it likes, with nothing of it in the log.
+var work = map[string]func(r *nodeRig, name string, round int) error{
+	"one of two configurations": func(r *nodeRig, name string, round int) error {
+		return r.report(r.snapshot(name, objects(40, 100<<10, round%2)...))
+	},
+	"after a reconnection": func(r *nodeRig, name string, round int) error {
+		return errors.Join(r.connect(name, nodeconfig.Rules{Ignored: []string{"x"}}), r.report(r.snapshot(name, objects(40, 100<<10, round)...)))
+	},
+	"an open difference": func(r *nodeRig, name string, _ int) error {
+		x := objects(1, 200<<10, 7)[0]
+		x.ID = "wanted"
+		return r.report(r.snapshot(name, x))
+	},
+	"a config that cannot be read": func(r *nodeRig, name string, round int) error {
+		x := objects(1, 200<<10, round)[0]
+		x.Config = append(x.Config, '}')
+		return r.report(r.snapshot(name, x))
+	},
+}
+
+// TestWorkForOneNodeIsBounded: whatever a node has the server compare, it gets a burst and a rate; another node and operators
+// are served, and it is once its time is over. A configuration that stays as it is costs nothing.
+func TestWorkForOneNodeIsBounded(t *testing.T) {
+	for what, flood := range work { // order-free: each by itself
+		t.Run(what, func(t *testing.T) {
+			r := newNodeRig(t, "bad", "good")
+			r.set("bad", "wanted", `{"a":"first"}`)
+			x := drift.Actual{Kind: nodeconfig.Flow, ID: "wanted", ETag: "w0", Config: []byte(`{"a":"first"}`)}
+			testkit.Must(t, r.report(drift.Answer{Node: "bad", Session: 1, Op: r.s.Nodes.Nodes["bad"].Flight.Op, Outcome: drift.Applied, Object: &x}))
+			refused, taken := 0, 0
+			for round := range 200 {
+				r.now = r.now.Add(clock.Second)
+				err := flood(r, "bad", round+1)
+				if no, ok := errors.AsType[*drift.Refusal](err); ok && no.Code == drift.CodeTooMuch {
+					refused++
+				} else if testkit.Must(t, err); true {
+					taken++
+				}
+			}
+			if taken < 2 || refused < 50 {
+				t.Errorf("%d were taken and %d put off", taken, refused)
+			}
+			if err := r.report(r.snapshot("good", objects(48, 10<<10, 1)...)); err != nil {
+				t.Errorf("the other node: %v", err)
+			}
+			r.now = r.now.Add(2 * clock.Hour)
+			testkit.Must(t, errors.Join(r.connect("bad", nodeconfig.Rules{}), r.report(r.snapshot("bad", x))))
+		})
+	}
+	r := newNodeRig(t, "quiet")
+	testkit.Must(t, r.report(r.snapshot("quiet", objects(40, 100<<10, 1)...)))
+	for range 500 {
+		r.now = r.now.Add(clock.Second)
+		testkit.Must(t, r.report(r.snapshot("quiet", objects(40, 100<<10, 1)...)))
 	}
 }
