@@ -194,7 +194,7 @@ func (p pods) set(ctx context.Context, r engine.Resource[session.PodSpec], a ses
 		}
 		for i := range workloads {
 			w := &workloads[i]
-			events, err := managed.Set(s, t, managed.Input{Kind: w.Kind, Name: w.Name, Spec: w.Spec, NotAfter: a.Lease}, ch)
+			events, err := managed.Set(s, t, managed.Input{Kind: w.Kind, Name: w.Name, Spec: w.Spec, NotAfter: a.Lease, StopFrom: r.Desired.StopFrom(a.Lease)}, ch)
 			if err != nil {
 				return nil, err
 			}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/managed"
 	"github.com/steadyfleet/steady/internal/core/place"
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
@@ -35,6 +36,16 @@ func (s *PodSpec) lease(had clock.Instant, offline bool, now time.Time) clock.In
 		return had
 	}
 	return min(end, at.Add(clock.FromStd(Lease)))
+}
+
+// StopFrom is from when the host may stop by itself what is to be gone by the end of a lease: not before the end of
+// the session, where that is known to be later.
+func (s *PodSpec) StopFrom(lease clock.Instant) clock.Instant {
+	from, deadline := lease.Add(-managed.StopLead), clock.FromTime(s.Timeslot.CleanupDeadline)
+	if end := clock.FromTime(s.Timeslot.End); lease == deadline && from < end {
+		return end
+	}
+	return from
 }
 
 // nextLook is when a pod is looked at again though nothing was reported: its lease is to be renewed, or its
