@@ -143,6 +143,10 @@ func seeReports(reported *health.Host, r engine.Resource[session.PodSpec], o *se
 			if known || o.Offline && o.Booking.Lease != 0 {
 				o.Left = append(o.Left, id)
 			}
+			// What uses others is what keeps them, and the last of the workloads.
+			if why := prose.Format("%s[ is %s][: %s]", id, status.State, status.Message); known && status.Message != "" {
+				o.Kept = why
+			}
 			continue
 		}
 		switch {

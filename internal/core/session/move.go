@@ -90,7 +90,7 @@ func (s *PodSpec) leave(b PodReport, request place.Request, o *PodSeen, now time
 	case len(o.Set) > 0:
 		return engine.Do(RemoveWorkloads{b.Host, o.Set}, engine.NewReason(codeMoving, "it leaves "+b.Host)).WithReport(b)
 	case len(o.Left) > 0 && !o.Offline:
-		return engine.Wait(engine.NewReason(codeMoving, "host "+b.Host+" removes "+o.Left[0])).WithReport(b)
+		return engine.Wait(engine.NewReason(codeMoving, o.removes(b.Host))).WithReport(b)
 	case !o.Choice.Placed():
 		return engine.WaitUntil(o.lookAgain(now), engine.NewReason(codeNoRoom, "it leaves "+b.Host+"; "+noRoom(o))).WithReport(b)
 	}

@@ -19,8 +19,9 @@ const (
 	// stopAtOnce is how long an act waits for a stop. A longer one is carried on between the turns of its
 	// workspace, so that it keeps no turn of another resource waiting.
 	stopAtOnce = 2 * time.Second
-	// killLead is how long before the end of a workspace its containers are killed at the latest.
-	killLead = 2 * time.Second
+	// killLead is how long before the end of a workspace its containers are killed at the latest: what they used is
+	// removed and reported after that.
+	killLead = 5 * time.Second
 	// killLate is how long after that the engine may take before it is named as the cause.
 	killLate = 5 * time.Second
 	// tryAgain is when a removal is tried again that failed.
