@@ -75,7 +75,7 @@ func bare[D any](in engine.Input) engine.Resource[D] {
 	row := &in.Snap.Row
 	return engine.Resource[D]{
 		Ref: row.Ref, Parent: row.Parent, Generation: row.Generation, Delete: row.Delete,
-		Status: row.Status(), Revision: row.Revision,
+		Status: row.Status(), Revision: row.Revision, NotAfter: row.NotAfter(),
 	}
 }
 

@@ -42,7 +42,7 @@ func layerOf(h *managed.Host) wire.Managed {
 	}
 	for _, i := range h.Items() {
 		m.Entries = append(m.Entries, wire.ManagedEntry{Kind: i.Kind, Name: i.Name, Spec: i.Spec, Verb: i.Verb, Nonce: i.Nonce,
-			Version: i.Version, Requested: i.Requested, NotAfter: i.NotAfter, Actor: i.Actor, Owner: i.Owner, Envelope: i.Envelope})
+			Version: i.Version, Requested: i.Requested, NotAfter: i.NotAfter, StopFrom: i.StopFrom, Actor: i.Actor, Owner: i.Owner, Envelope: i.Envelope})
 	}
 	return m
 }

@@ -37,6 +37,9 @@ const (
 	DefaultBuilds = 1
 	DefaultPulls  = 3
 	DefaultStarts = 4
+	// mostHooks is how many workspaces run commands after a start at once: such a command may take minutes, in which
+	// others are to be stopped.
+	mostHooks = 16
 )
 
 // Rows reads what is declared.
@@ -76,7 +79,9 @@ type Options struct {
 	// BinChanged is called when the list of Bin changed; may be nil. It must not block.
 	BinChanged func()
 	// Wall is the wall clock, as far as it is trusted.
-	Wall   func() clock.Instant
+	Wall func() clock.Instant
+	// Clock is the one that ends of resources are told by; nil takes Now.
+	Clock  func() time.Time
 	Resync clock.Duration // full look without events
 	Log    *slog.Logger
 	Now    func() time.Time
@@ -126,7 +131,10 @@ func New(l *reconcile.Controller, o Options) (*Host, error) {
 	h.workspaces = workspace.New(workspace.Options{
 		Engine: o.Engine, Owner: o.Owner, Ledger: o.Ledger, Content: o.Content, Secrets: h.secrets,
 		Starts: h.starts, Upstreams: h.upstreams(), Declared: h.declared(spec.KindWorkspace), Dir: filepath.Join(o.Dir, "mounts"), HostRoot: o.HostRoot, Halted: h.disabled.Load, Snapshotting: h.isCapturing, GPUs: h.missingGPUs,
-		Replacing: func(title string) bool { return h.networks.Replacing(title) }, Digest: secret.Keyed(o.Key), Log: o.Log, Now: o.Now,
+		Replacing: func(title string) bool { return h.networks.Replacing(title) }, Digest: secret.Keyed(o.Key), Log: o.Log, Now: o.Now, Clock: o.Clock,
+		Hooks: dockerapi.NewPool(mostHooks, enqueue), Wake: func(ref engine.Ref) {
+			l.Enqueue(ref, engine.Cause{Trigger: engine.TriggerExternal, ID: "a stop ended"})
+		},
 	})
 	bin, err := storage.OpenBin(filepath.Join(o.Dir, "bin.json"), o.BinChanged)
 	if err != nil {
@@ -203,6 +211,7 @@ const (
 
 // Run watches the engine's events and collects garbage until ctx ends.
 func (h *Host) Run(ctx context.Context) error {
+	defer h.workspaces.Close()
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error {
 		if err := h.o.Engine.Watch(ctx, func(e dockerapi.Event) { h.onEvent(ctx, e) }); ctx.Err() == nil {

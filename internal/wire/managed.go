@@ -39,6 +39,9 @@ type ManagedEntry struct {
 	Requested uint64 `json:"requested,omitempty"`
 	// NotAfter ends the entry, cut off or not; zero is no end.
 	NotAfter clock.Instant `json:"notAfter,omitempty"`
+	// StopFrom is from when what runs may be asked to stop, so that it is gone by NotAfter;
+	// zero is NotAfter.
+	StopFrom clock.Instant `json:"stopFrom,omitempty"`
 	Actor    string        `json:"actor"`
 	// Owner is whose the entry is; empty is the operators. A host takes what its declaration
 	// lets that owner set.

@@ -74,6 +74,9 @@ func (r *Row) SetState(raw []byte) error {
 // Report is what the last decision told the parent, encoded; nil if it told nothing.
 func (r *Row) Report() json.RawMessage { return rawReport(r.state.Report) }
 
+// NotAfter is the time that the resource must not outlive; zero: none.
+func (r *Row) NotAfter() time.Time { return r.state.NotAfter.time() }
+
 // Handled is the number of the last event that is not shown again.
 func (r *Row) Handled() int64 { return r.state.Handled }
 

@@ -104,6 +104,8 @@ type Resource[D any] struct {
 	Delete     bool // desired is absence; Converged then means observed gone
 	Status     Status
 	Revision   int64 // rises with every write to the row
+	// NotAfter is the time that it must not outlive, also while it is deleted; zero: none.
+	NotAfter time.Time
 }
 
 // View is all that Decide may know: no trigger, no store, no context.

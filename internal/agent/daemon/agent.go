@@ -236,7 +236,7 @@ func (a *Agent) connect(ts trust.State) error {
 func (a *Agent) manage(ctx context.Context) error {
 	workers := 4
 	if a.cfg.Hosting.Engine != "" {
-		workers = 16 // most of them wait for the engine
+		workers = 48 // most of them wait for the engine
 	}
 	if a.cfg.Light {
 		workers = 1

@@ -339,7 +339,8 @@ func (a *admission) complete() {
 			continue
 		}
 		if e.NotAfter != 0 {
-			a.out.Layer.Until = append(a.out.Layer.Until, deploy.LayerEnd{Kind: e.Kind, Name: e.Name, NotAfter: max(1, e.NotAfter.Add(a.in.Ahead))})
+			a.out.Layer.Until = append(a.out.Layer.Until, deploy.LayerEnd{Kind: e.Kind, Name: e.Name, Owner: e.Owner,
+				NotAfter: max(1, e.NotAfter.Add(a.in.Ahead)), StopFrom: max(1, clock.Earliest(e.StopFrom, e.NotAfter).Add(a.in.Ahead))})
 		}
 		if e.Version != 0 {
 			a.out.Layer.Versions = append(a.out.Layer.Versions, deploy.LayerVersion{Kind: e.Kind, Name: e.Name, Version: e.Version})

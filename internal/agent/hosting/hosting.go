@@ -180,7 +180,7 @@ func (h *Hosting) openEngine() error {
 	h.docker, err = docker.New(o.Loop, docker.Options{
 		Engine: engine, Owner: convert.Owner{Fleet: o.Fleet, Host: o.Host, Prefix: o.Prefix},
 		Dir: filepath.Join(o.StateDir, folder), HostRoot: hostRoot, Secrets: o.Secrets, SessionSecrets: filepath.Join(o.StateDir, secretsFolder), Content: o.Content, Ledger: baselines{o.Store}, Rows: o.Rows,
-		Router: h.router, RouteChanged: h.reloadCertificates, Certificate: h.certificate, Pinned: o.Agent.Declared, AllowVolumeDelete: o.Agent.AllowVolumeDelete, AllowSessions: h.allowSessions, BinChanged: o.Agent.Beat, Wall: o.Wall, Key: key, Resync: o.Resync, Log: o.Log, Now: time.Now,
+		Router: h.router, RouteChanged: h.reloadCertificates, Certificate: h.certificate, Pinned: o.Agent.Declared, AllowVolumeDelete: o.Agent.AllowVolumeDelete, AllowSessions: h.allowSessions, BinChanged: o.Agent.Beat, Wall: o.Wall, Clock: func() time.Time { return o.Now().Time() }, Key: key, Resync: o.Resync, Log: o.Log, Now: time.Now,
 	})
 	if err == nil {
 		h.docker.Tune(h.tuned.Load().Settings)

@@ -143,6 +143,10 @@ func seeReports(reported *health.Host, r engine.Resource[session.PodSpec], o *se
 			if known || o.Offline && o.Booking.Lease != 0 {
 				o.Left = append(o.Left, id)
 			}
+			// What uses others is what keeps them, and the last of the workloads.
+			if why := prose.Format("%s[ is %s][: %s]", id, status.State, status.Message); known && status.Message != "" {
+				o.Kept = why
+			}
 			continue
 		}
 		switch {
@@ -194,7 +198,7 @@ func (p pods) set(ctx context.Context, r engine.Resource[session.PodSpec], a ses
 		}
 		for i := range workloads {
 			w := &workloads[i]
-			events, err := managed.Set(s, t, managed.Input{Kind: w.Kind, Name: w.Name, Spec: w.Spec, NotAfter: a.Lease}, ch)
+			events, err := managed.Set(s, t, managed.Input{Kind: w.Kind, Name: w.Name, Spec: w.Spec, NotAfter: a.Lease, StopFrom: r.Desired.StopFrom(a.Lease)}, ch)
 			if err != nil {
 				return nil, err
 			}

@@ -10,6 +10,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
@@ -336,24 +337,40 @@ func clash(a, b *spec.Workspace) bool {
 
 // remove retires what neither set declares: what runs first, then what it used.
 func (p *planner) remove(children []engine.Child) {
-	busy := false
-	var users, used []engine.Intent
+	var stopping, used []engine.Child
+	var users []engine.Intent
 	for _, c := range children {
 		id, k := spec.ID{Kind: c.Ref.Kind, Name: c.Ref.ID}, spec.Known.Kind(c.Ref.Kind)
 		if k == nil || p.items[id] != nil || c.Phase.Terminal() || k.Removal != spec.AtOnce && p.want.Keep.Has(id) {
 			continue
 		}
-		busy = busy || k.Removal == spec.StopsFirst && c.Phase != engine.Failed
+		if k.Removal == spec.StopsFirst && c.Phase != engine.Failed {
+			stopping = append(stopping, c)
+		}
 		switch {
 		case c.Delete:
 		case k.Removal == spec.AfterUsers:
-			used = append(used, engine.Delete(c.Ref))
+			used = append(used, c)
 		default:
 			users = append(users, engine.Delete(c.Ref))
 		}
 	}
 	p.plan.Intents = append(p.plan.Intents, users...)
-	if !busy {
-		p.plan.Intents = append(p.plan.Intents, used...)
+	for _, c := range used {
+		if !slices.ContainsFunc(stopping, func(by engine.Child) bool { return uses(&by, c.Ref) }) {
+			p.plan.Intents = append(p.plan.Intents, engine.Delete(c.Ref))
+		}
 	}
+}
+
+// uses reports whether a resource that stops first was set to use another one. What cannot be read, as what another
+// version wrote, may use anything.
+func uses(by *engine.Child, what engine.Ref) bool {
+	var d spec.Desired[struct {
+		Workspace *spec.Workspace `json:"workspace"`
+	}]
+	if json.Unmarshal(by.Desired, &d) != nil || d.Spec.Workspace == nil {
+		return true
+	}
+	return slices.ContainsFunc(d.Spec.Workspace.Needs(), func(n spec.Need) bool { return refOf(n.ID) == what })
 }

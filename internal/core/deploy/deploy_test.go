@@ -154,8 +154,13 @@ func inOrder(t *rapid.T, o *owner, w deploy.Want, in engine.Intent) {
 	case in.Op == engine.OpDelete && slices.Contains([]string{spec.KindNetwork, spec.KindVolume, spec.KindImage}, in.Ref.Kind):
 		for _, c := range o.children {
 			id := spec.ID{Kind: c.Ref.Kind, Name: c.Ref.ID}
-			if c.Ref.Kind == spec.KindWorkspace && c.Phase != engine.Deleted && !w.Set.Has(id) && !w.Keep.Has(id) {
-				t.Fatalf("%s goes before %s is gone", in.Ref, c.Ref)
+			if c.Ref.Kind != spec.KindWorkspace || c.Phase == engine.Deleted || w.Set.Has(id) || w.Keep.Has(id) {
+				continue
+			}
+			for _, n := range o.deployment(t, c.Ref.ID).Workspace.Needs() {
+				if n.Kind == in.Ref.Kind && n.Name == in.Ref.ID {
+					t.Fatalf("%s goes before %s is gone", in.Ref, c.Ref)
+				}
 			}
 		}
 	case in.Op == engine.OpUpsert && in.Ref.Kind == spec.KindWorkspace:
@@ -170,6 +175,59 @@ func inOrder(t *rapid.T, o *owner, w deploy.Want, in engine.Intent) {
 			}
 		}
 	}
+}
+
+// deployment is what a workspace is set to.
+func (o *owner) deployment(t *rapid.T, name string) *spec.Deployment {
+	var d spec.Desired[spec.Deployment]
+	testkit.Must(t, json.Unmarshal(o.children[engine.Ref{Kind: spec.KindWorkspace, ID: name}].Desired, &d))
+	return &d.Spec
+}
+
+// TestOneStopKeepsNothingOfOthers: what a workspace that does not stop has not used goes meanwhile, and what it uses
+// once it is gone.
+func TestOneStopKeepsNothingOfOthers(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		o := &owner{children: map[engine.Ref]*engine.Child{}}
+		set := drawSet(t, "set")
+		w := deploy.Want{Set: set, Run: "1", Title: title}
+		drive(t, o, w)
+		if len(set.Workspaces) == 0 {
+			return
+		}
+		slow := rapid.SampledFrom(set.Workspaces).Draw(t, "slow").Name
+		used := map[engine.Ref]bool{{Kind: spec.KindWorkspace, ID: slow}: true}
+		for _, n := range o.deployment(t, slow).Workspace.Needs() {
+			if n.Kind != spec.KindWorkspace {
+				used[engine.Ref{Kind: n.Kind, ID: n.Name}] = true
+			}
+		}
+		w.Set = nil
+		end := func(all bool) {
+			for range 3 {
+				for _, in := range deploy.Next(w, o.list()).Intents {
+					o.apply(in)
+				}
+				for ref, c := range o.children {
+					if c.Delete && (all || ref.ID != slow || ref.Kind != spec.KindWorkspace) {
+						c.Phase = engine.Deleted
+					}
+				}
+			}
+		}
+		end(false)
+		for ref, c := range o.children {
+			if (c.Phase == engine.Deleted) == used[ref] {
+				t.Fatalf("%s is %s while workspace %s, which uses %v, stops", ref, c.Phase, slow, used)
+			}
+		}
+		end(true)
+		for ref, c := range o.children {
+			if c.Phase != engine.Deleted {
+				t.Fatalf("%s is %s when all is over", ref, c.Phase)
+			}
+		}
+	})
 }
 
 func settled(t *rapid.T, o *owner, w deploy.Want) {

@@ -1,6 +1,8 @@
 package deploy
 
 import (
+	"cmp"
+
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/spec"
 	"github.com/steadyfleet/steady/reconcile/engine"
@@ -47,29 +49,55 @@ type LayerEnd struct {
 	Kind     string        `json:"kind"`
 	Name     string        `json:"name"`
 	NotAfter clock.Instant `json:"notAfter"`
+	// StopFrom is from when it may be stopped for that; zero is NotAfter.
+	StopFrom clock.Instant `json:"stopFrom,omitempty"`
+	Owner    spec.Owner    `json:"owner,omitempty"`
 }
 
-// left is what has not ended. A clock that was set may be past an end that the resource's own row has later.
-func (l *Layer) left(now clock.Instant) *spec.Set {
-	var ended []spec.ID
+// ending is what ends together: the resources of one owner that have one end.
+type ending struct {
+	owner    spec.Owner
+	notAfter clock.Instant
+}
+
+// beginsAt is when the end of a resource begins: as long before it as the slowest of what ends with it may take
+// to stop, and no sooner than it may.
+func (e *LayerEnd) beginsAt(takes map[ending]clock.Duration) clock.Instant {
+	return min(e.NotAfter, max(cmp.Or(e.StopFrom, e.NotAfter), e.NotAfter.Add(-takes[ending{e.Owner, e.NotAfter}])))
+}
+
+// left is what has not begun to end, and when the next of it does; zero: never. A clock that was set may be past
+// an end that the resource's own row has later.
+func (l *Layer) left(now clock.Instant) (left *spec.Set, next clock.Instant) {
+	takes := map[ending]clock.Duration{}
 	for _, e := range l.Until {
-		if e.NotAfter.Reached(now) {
+		if w := l.Set.Workspace(e.Name); w != nil && e.Kind == spec.KindWorkspace {
+			takes[ending{e.Owner, e.NotAfter}] = max(takes[ending{e.Owner, e.NotAfter}], w.StopTime())
+		}
+	}
+	var ended []spec.ID
+	for i := range l.Until {
+		e := &l.Until[i]
+		if at := e.beginsAt(takes); at.Reached(now) {
 			ended = append(ended, spec.ID{Kind: e.Kind, Name: e.Name})
+		} else {
+			next = clock.Earliest(next, at)
 		}
 	}
 	if len(ended) == 0 {
-		return &l.Set
+		return &l.Set, next
 	}
-	return l.Set.Without(ended)
+	return l.Set.Without(ended), next
 }
 
 // DecideLayer sets what of a managed layer may be set now. Unlike a generation, it lets
 // each resource fail for itself.
 func DecideLayer(title spec.NameMapper, v engine.View[Layer, struct{}]) engine.Decision {
 	w := Want{Run: LayerKind, Title: title, Requests: map[spec.ID]Request{}, Until: map[spec.ID]clock.Instant{}, Versions: map[spec.ID]uint64{}}
+	var next clock.Instant
 	if !v.Resource.Delete {
 		d := v.Resource.Desired
-		w.Set = d.left(clock.FromTime(v.Now))
+		w.Set, next = d.left(clock.FromTime(v.Now))
 		for _, a := range d.Requests {
 			w.Requests[spec.ID{Kind: a.Kind, Name: a.Name}] = Request{Verb: a.Verb, Nonce: a.Nonce, Version: a.Version}
 		}
@@ -81,8 +109,12 @@ func DecideLayer(title spec.NameMapper, v engine.View[Layer, struct{}]) engine.D
 		}
 	}
 	p := Next(w, v.Children)
+	d := engine.IsConverged(engine.Reason{})
 	if len(p.Waiting) > 0 {
-		return engine.Wait(engine.NewReason(CodeWaiting, p.Message())).With(p.Intents...)
+		d = engine.Wait(engine.NewReason(CodeWaiting, p.Message()))
 	}
-	return engine.IsConverged(engine.Reason{}).With(p.Intents...)
+	if next != 0 {
+		d = d.RequeueAt(next.Time())
+	}
+	return d.With(p.Intents...)
 }

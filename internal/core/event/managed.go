@@ -18,6 +18,8 @@ type ManagedSet struct {
 	Spec json.RawMessage `json:"spec"`
 	// NotAfter ends it on the host, cut off or not; zero is no end.
 	NotAfter clock.Instant `json:"notAfter,omitempty"`
+	// StopFrom is from when the host asks what runs to stop, so that it is gone by NotAfter.
+	StopFrom clock.Instant `json:"stopFrom,omitempty"`
 	// Envelope is the entry as an operator signed it, if one did.
 	Envelope json.RawMessage `json:"envelope,omitempty"`
 	// Owner alone changes or removes it; empty is the operators.

@@ -157,5 +157,5 @@ func (c *checker) owners(path []string, b *spec.Bounds) {
 // nothing reports whether bounds allow nothing beyond the default.
 func nothing(b *spec.Bounds) bool {
 	return len(b.Images)+len(b.HostMounts)+len(b.Secrets)+len(b.Subnets)+len(b.Owners) == 0 && b.Ports == nil && b.Routes == nil && !b.Privileged && !b.HostNamespaces && !b.Devices &&
-		b.MaxMemory == 0 && b.MaxNanoCPUs == 0 && b.MaxPIDs == 0 && b.MaxWorkspaces == 0 && !b.RequireSigned
+		b.MaxMemory == 0 && b.MaxNanoCPUs == 0 && b.MaxPIDs == 0 && b.MaxWorkspaces == 0 && b.MaxStopGrace == 0 && !b.RequireSigned
 }

@@ -73,7 +73,22 @@ type Input struct {
 	Kind, Name string
 	Spec       json.RawMessage
 	NotAfter   clock.Instant
-	Envelope   json.RawMessage
+	// StopFrom is from when the host may stop it, so that it is gone by NotAfter; zero leaves
+	// StopLead for that.
+	StopFrom clock.Instant
+	Envelope json.RawMessage
+}
+
+// StopLead is how long before its end the host may begin to stop a resource, at most half of the
+// time that it has.
+const StopLead = 2 * clock.Minute
+
+// stopFrom is that of the input, or what is left to the server.
+func (in *Input) stopFrom(now clock.Instant) clock.Instant {
+	if in.NotAfter == 0 || in.StopFrom != 0 {
+		return min(in.StopFrom, in.NotAfter)
+	}
+	return in.NotAfter.Add(-min(StopLead, in.NotAfter.Sub(now)/2))
 }
 
 // verbs says which kinds take a verb.
@@ -180,7 +195,7 @@ func Set(s *State, t *Target, in Input, c Change) ([]event.Event, error) {
 	if h := s.Hosts[t.Host]; h != nil {
 		id := ID(in.Kind, in.Name)
 		old, known := h.Entries[id]
-		if known && string(old.Spec) == string(value) && old.NotAfter == in.NotAfter && string(old.Envelope) == string(in.Envelope) {
+		if known && string(old.Spec) == string(value) && old.NotAfter == in.NotAfter && (in.StopFrom == 0 || old.StopFrom == in.StopFrom) && string(old.Envelope) == string(in.Envelope) {
 			return nil, nil
 		}
 		if !known && len(h.Entries) >= MaxEntries {
@@ -197,7 +212,7 @@ func Set(s *State, t *Target, in Input, c Change) ([]event.Event, error) {
 			return nil, refuse(Full, "the managed layer of host %s would have %d bytes: expected at most %d", t.Host, size, MaxLayer)
 		}
 	}
-	return []event.Event{event.ManagedSet{Kind: in.Kind, Name: in.Name, Spec: value, NotAfter: in.NotAfter,
+	return []event.Event{event.ManagedSet{Kind: in.Kind, Name: in.Name, Spec: value, NotAfter: in.NotAfter, StopFrom: in.stopFrom(c.Now),
 		Envelope: in.Envelope, Owner: c.Owner, Actor: c.Actor, Reason: c.Reason}}, nil
 }
 
@@ -252,7 +267,7 @@ func RequestVerb(s *State, t *Target, kind, name, verb, nonce string, c Change) 
 	if !runs {
 		return []event.Event{ask}, nil
 	}
-	in := Input{Kind: kind, Name: name, NotAfter: e.NotAfter}
+	in := Input{Kind: kind, Name: name, NotAfter: e.NotAfter, StopFrom: e.StopFrom}
 	if len(e.Envelope) > 0 {
 		return nil, refuse(OutOfBounds, "%s of host %s is signed; sign and set it again with state %s", ID(kind, name), t.Host, runState(verb))
 	}

@@ -75,6 +75,7 @@ type Entry struct {
 	Name     string          `json:"name"`
 	Spec     json.RawMessage `json:"spec"`
 	NotAfter clock.Instant   `json:"notAfter,omitempty"`
+	StopFrom clock.Instant   `json:"stopFrom,omitempty"`
 	Envelope json.RawMessage `json:"envelope,omitempty"`
 	Owner    spec.Owner      `json:"owner,omitempty"`
 	Actor    string          `json:"actor"`
@@ -162,7 +163,7 @@ func (s *State) foldSet(h *Host, at clock.Instant, ev event.ManagedSet) {
 	h.Version++
 	s.due = clock.Earliest(s.due, ev.NotAfter)
 	id := ID(ev.Kind, ev.Name)
-	h.Entries[id] = Entry{Kind: ev.Kind, Name: ev.Name, Spec: ev.Spec, NotAfter: ev.NotAfter, Envelope: ev.Envelope,
+	h.Entries[id] = Entry{Kind: ev.Kind, Name: ev.Name, Spec: ev.Spec, NotAfter: ev.NotAfter, StopFrom: ev.StopFrom, Envelope: ev.Envelope,
 		Owner: ev.Owner, Actor: ev.Actor, Reason: ev.Reason, At: at, Version: h.Version}
 	if v := h.Requests[id].Verb; v == spec.VerbStart || v == spec.VerbStop { // the spec says it now
 		delete(h.Requests, id)

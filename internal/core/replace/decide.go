@@ -47,6 +47,8 @@ const (
 	CodeWritten     engine.Code = "files-written"
 	CodeHook        engine.Code = "post-start"
 	CodeHookFailed              = spec.CodeHookFailed
+	CodeStopping                = spec.CodeStopping
+	CodeStays       engine.Code = "cannot-be-removed"
 )
 
 // Times of waiting.
@@ -67,9 +69,12 @@ const (
 func Decide(w Want, s Seen, now clock.Instant) engine.Decision {
 	w.StartFirst, w.noted = w.StartFirst && w.runs(), s.Done
 	st := &step{w: w, seen: s, now: now, cast: castOf(s.Containers)}
+	stopping := st.stopping()
 	switch {
 	case w.Delete:
-		return st.retire()
+		return st.retire(stopping)
+	case stopping != nil:
+		return st.stops(stopping)
 	case w.Suspended:
 		return st.suspend()
 	case w.Halted:
@@ -106,7 +111,29 @@ func (s *step) wait(d clock.Duration, code engine.Code, message string) engine.D
 	return engine.WaitUntil(s.now.Add(max(d, 1)).Time(), engine.NewReason(code, message))
 }
 
-func (s *step) retire() engine.Decision {
+// stopping is a container whose stop is under way, the one that ends last; nil if there is none.
+func (s *step) stopping() (last *Container) {
+	for i := range s.seen.Containers {
+		if c := &s.seen.Containers[i]; c.Stopping != "" && c.live() && (last == nil || c.StopsBy > last.StopsBy) {
+			last = c
+		}
+	}
+	return last
+}
+
+// stops waits for the end of a stop, which cannot be taken back.
+func (s *step) stops(c *Container) engine.Decision {
+	return s.wait(max(c.StopsBy.Sub(s.now), 0)+lookAgain, CodeStopping, c.Stopping)
+}
+
+func (s *step) retire(stopping *Container) engine.Decision {
+	asked := func(c *Container) bool { return c.Stopping != "" || !c.live() }
+	switch {
+	case stopping != nil && !slices.ContainsFunc(s.seen.Containers, func(c Container) bool { return !asked(&c) }):
+		return s.stops(stopping)
+	case s.seen.Stays != "" && s.seen.StaysUntil > s.now && len(s.seen.Containers) > 0:
+		return s.wait(s.seen.StaysUntil.Sub(s.now), CodeStays, s.seen.Stays)
+	}
 	var rest []*Container
 	for _, l := range [][]*Container{{s.main}, s.news, s.olds, s.strays} {
 		for _, c := range l {

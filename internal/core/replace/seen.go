@@ -123,9 +123,13 @@ type Container struct {
 	Ran      clock.Duration `json:"-"`                  // running for so long
 	// StopGrace is how long the engine waits between the signal to stop and the one to kill.
 	StopGrace clock.Duration `json:"-"`
-	Rested    clock.Duration `json:"-"`                // ended so long ago
-	Starts    int            `json:"starts,omitempty"` // that soon ended, in a row
-	Age       clock.Duration `json:"-"`                // since it was made
+	// Stopping describes the stop that is under way, and StopsBy is when the engine kills it at the latest;
+	// empty without one.
+	Stopping string         `json:"stopping,omitempty"`
+	StopsBy  clock.Instant  `json:"stopsBy,omitempty"`
+	Rested   clock.Duration `json:"-"`                // ended so long ago
+	Starts   int            `json:"starts,omitempty"` // that soon ended, in a row
+	Age      clock.Duration `json:"-"`                // since it was made
 
 	// HookPending says that the commands which follow a start have not ended well
 	// since this one; HookError is how they failed, HookRested ago.
@@ -161,6 +165,10 @@ type Seen struct {
 	Done bool `json:"done,omitempty"`
 	// Written are the targets of copies of the bundle's files that containers wrote.
 	Written []string `json:"written,omitempty"`
+	// Stays is why the workspace could not be removed when that was tried last, and StaysUntil when it is tried
+	// again at the latest.
+	Stays      string        `json:"stays,omitempty"`
+	StaysUntil clock.Instant `json:"staysUntil,omitempty"`
 	// PreStop is how the commands before the last stop failed.
 	PreStop string `json:"preStop,omitempty"`
 	// Refused is what the engine cannot do of what is desired: nothing is made.

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/managed"
 	"github.com/steadyfleet/steady/internal/core/place"
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
@@ -35,6 +36,16 @@ func (s *PodSpec) lease(had clock.Instant, offline bool, now time.Time) clock.In
 		return had
 	}
 	return min(end, at.Add(clock.FromStd(Lease)))
+}
+
+// StopFrom is from when the host may stop by itself what is to be gone by the end of a lease: not before the end of
+// the session, where that is known to be later.
+func (s *PodSpec) StopFrom(lease clock.Instant) clock.Instant {
+	from, deadline := lease.Add(-managed.StopLead), clock.FromTime(s.Timeslot.CleanupDeadline)
+	if end := clock.FromTime(s.Timeslot.End); lease == deadline && from < end {
+		return end
+	}
+	return from
 }
 
 // nextLook is when a pod is looked at again though nothing was reported: its lease is to be renewed, or its
@@ -79,7 +90,7 @@ func (s *PodSpec) leave(b PodReport, request place.Request, o *PodSeen, now time
 	case len(o.Set) > 0:
 		return engine.Do(RemoveWorkloads{b.Host, o.Set}, engine.NewReason(codeMoving, "it leaves "+b.Host)).WithReport(b)
 	case len(o.Left) > 0 && !o.Offline:
-		return engine.Wait(engine.NewReason(codeMoving, "host "+b.Host+" removes "+o.Left[0])).WithReport(b)
+		return engine.Wait(engine.NewReason(codeMoving, o.removes(b.Host))).WithReport(b)
 	case !o.Choice.Placed():
 		return engine.WaitUntil(o.lookAgain(now), engine.NewReason(codeNoRoom, "it leaves "+b.Host+"; "+noRoom(o))).WithReport(b)
 	}

@@ -84,6 +84,8 @@ type PodSeen struct {
 	Set    []string `json:"set,omitempty"`
 	Differ []string `json:"differ,omitempty"`
 	Left   []string `json:"left,omitempty"`
+	// Kept is why the host still has one of those that are left, as it reports it.
+	Kept string `json:"kept,omitempty"`
 	// Failed and Pending are workloads that the host reports so, each with why.
 	Failed  []string `json:"failed,omitempty"`
 	Pending []string `json:"pending,omitempty"`
@@ -221,6 +223,14 @@ func noRoom(o *PodSeen) string {
 	return why
 }
 
+// removes says what a host still has to remove, and what keeps it from that.
+func (o *PodSeen) removes(host string) string {
+	if o.Kept == "" {
+		return "host " + host + " removes " + o.Left[0]
+	}
+	return "on host " + host + ": " + o.Kept
+}
+
 // removePod takes a pod off its host. What is left there keeps its reservation.
 func removePod(o *PodSeen) engine.Decision {
 	b := o.Booking
@@ -232,7 +242,7 @@ func removePod(o *PodSeen) engine.Decision {
 	case len(o.Left) > 0 && o.Offline:
 		return engine.Wait(engine.NewReason(codeRemoving, "host "+b.Host+" is offline; what runs there ends by itself at "+b.Lease.Time().Format(time.RFC3339))).WithReport(b)
 	case len(o.Left) > 0:
-		return engine.Wait(engine.NewReason(codeRemoving, "host "+b.Host+" removes "+o.Left[0])).WithReport(b)
+		return engine.Wait(engine.NewReason(codeRemoving, o.removes(b.Host))).WithReport(b)
 	}
 	return engine.IsConverged(engine.NewReason(codeGone, ""))
 }

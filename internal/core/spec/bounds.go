@@ -1,8 +1,11 @@
 package spec
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
+
+	"github.com/steadyfleet/steady/internal/core/clock"
 )
 
 // Bounds is what a signed declaration lets the managed layer have on a host. What
@@ -33,11 +36,29 @@ type Bounds struct {
 	MaxNanoCPUs   int64 `json:"maxNanoCPUs,omitempty"`
 	MaxPIDs       int64 `json:"maxPIDs,omitempty"` // of a workspace
 	MaxWorkspaces int   `json:"maxWorkspaces,omitempty"`
+	// MaxStopGrace is how long a workspace may take to stop: its grace, and HookTime for each command before
+	// its stop; 0 is no limit.
+	MaxStopGrace Span `json:"maxStopGrace,omitempty"`
 	// Owners are kinds of owners, of OwnerKinds, whose entries are taken beside those of
 	// operators.
 	Owners []string `json:"owners,omitempty"`
 	// RequireSigned takes entries alone that an operator has signed.
 	RequireSigned bool `json:"requireSigned,omitempty"`
+}
+
+// Span is a duration that a person's document writes as a text such as 10m; signed documents and the API have
+// milliseconds.
+type Span clock.Duration
+
+// UnmarshalJSON reads either.
+func (s *Span) UnmarshalJSON(b []byte) error {
+	var text string
+	if json.Unmarshal(b, &text) != nil {
+		return json.Unmarshal(b, (*clock.Duration)(s))
+	}
+	d, err := clock.ParseDuration(text)
+	*s = Span(d)
+	return err
 }
 
 // RouteBounds names host names and certificates of the host's store.

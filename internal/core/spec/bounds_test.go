@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/steadyfleet/steady/internal/core/clock"
 )
 
 func plain() *Workspace {
@@ -276,6 +278,32 @@ func TestBoundsLimits(t *testing.T) {
 	}
 }
 
+// TestBoundsStops: the longest grace is one of what a workspace takes to stop, commands before that included.
+func TestBoundsStops(t *testing.T) {
+	minute, hour, none := clock.Minute, clock.Hour, clock.Duration(0)
+	for name, c := range map[string]struct {
+		most  clock.Duration
+		grace *clock.Duration
+		hooks int
+		words string // empty: it is taken
+	}{
+		"no limit":               {0, &hour, 9, ""},
+		"as long as is allowed":  {clock.Minute, &minute, 0, ""},
+		"longer":                 {clock.Minute, &hour, 0, "stopGrace: a stop grace of 1h is not allowed here: expected at most 1m"},
+		"the engine's own":       {5 * clock.Second, nil, 0, "a stop grace of 10s"},
+		"commands before a stop": {3 * clock.Minute, &none, 2, "preStop: a stop grace of 0s and 2 commands"},
+		"one command":            {3 * clock.Minute, &minute, 1, ""},
+	} {
+		w := plain()
+		w.StopGrace, w.PreStop = c.grace, make([]Hook, c.hooks)
+		b := Bounds{Kinds: Kinds, MaxStopGrace: Span(c.most)}
+		ps := b.Check(KindWorkspace, w)
+		if got := Problems(ps).Error(); (c.words == "") != (len(ps) == 0) || !strings.Contains(got, c.words) {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
 // TestNobodyWritesAboveAMount: a workspace that could put a link in the place of another's
 // mount is not allowed beside it, whoever of the two comes later, and whatever is made of
 // the set carries the bounds along.
@@ -323,11 +351,11 @@ func TestNobodyWritesAboveAMount(t *testing.T) {
 // A field that is new has to be put into one of these lists, after it was
 // thought of what it lets a container do.
 func TestBoundsKnowEveryField(t *testing.T) {
-	judged := strings.Fields(`Annotation Contents DeviceRules Devices Env GPUs Limits Logging Mounts NetworkMode Networks
+	judged := strings.Fields(`Annotation Contents DeviceRules Devices Env GPUs Limits Logging Mounts StopGrace NetworkMode Networks
 		Ports PostStart PreStop Runtime Security Sysctls Namespaces
 		External Driver Options IPAMDriver IPAMOpts Ref Pull Build Load ForwardAuth Pools Apart Host TLS Ulimits`)
 	harmless := strings.Fields(`Name Title Owner Image State ReportOnly Update Entrypoint Command NoCommand NoEntry WorkingDir User
-		GroupAdd Hostname Domainname Labels Init TTY StdinOpen StopSignal StopGrace Restart Health Expose Links MAC DNS DNSSearch
+		GroupAdd Hostname Domainname Labels Init TTY StdinOpen StopSignal Restart Health Expose Links MAC DNS DNSSearch
 		DNSOptions ExtraHosts Platform StorageOpt ShmSize DependsOn
 		Internal Attachable IPv6 Workspace Take Live Keep Path StripPath Port RedirectHTTP MaxBody HeaderWait`)
 	for _, v := range []any{Workspace{}, Network{}, Volume{}, Image{}, Snapshot{}, Route{}} {

@@ -4,6 +4,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/steadyfleet/steady/internal/core/clock"
 )
 
 func (w *Workspace) CheckBounds(b *Bounds, c Checker) {
@@ -16,6 +18,19 @@ func (w *Workspace) CheckBounds(b *Bounds, c Checker) {
 	b.secrets(c, w)
 	b.ports(c, w)
 	b.limits(c.In("limits"), w)
+	b.stops(c, w)
+}
+
+func (b *Bounds) stops(c Checker, w *Workspace) {
+	most := clock.Duration(b.MaxStopGrace)
+	if most == 0 {
+		return
+	}
+	if grace := w.Grace(); grace > most {
+		c.In("stopGrace").Addf("a stop grace of %s is not allowed here: expected at most %s", grace, most)
+	} else if n := len(w.PreStop); n > 0 && grace+clock.Duration(n)*HookTime > most {
+		c.In("preStop").Addf("a stop grace of %s and %d commands before the stop, of up to %s each, are not allowed here: expected at most %s in all", grace, n, HookTime, most)
+	}
 }
 
 func (b *Bounds) privileges(c Checker, w *Workspace) {

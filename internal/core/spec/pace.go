@@ -31,6 +31,28 @@ func (s *Set) Pace() (p Pace) {
 	return p
 }
 
+// DefaultStopGrace is what engines give a container to stop that says nothing of it, and HookTime bounds one
+// command around a start or a stop.
+const (
+	DefaultStopGrace = 10 * clock.Second
+	HookTime         = 2 * clock.Minute
+	// stopSlack is what the rest of a stop takes: requests that are let end, the kill, the removal.
+	stopSlack = 15 * clock.Second
+)
+
+// Grace is how long the workspace is given between the signal to stop and the one that kills.
+func (w *Workspace) Grace() clock.Duration {
+	if w.StopGrace != nil {
+		return *w.StopGrace
+	}
+	return DefaultStopGrace
+}
+
+// StopTime is how long it may take until the workspace is gone.
+func (w *Workspace) StopTime() clock.Duration {
+	return w.Grace() + clock.Duration(len(w.PreStop))*HookTime + stopSlack
+}
+
 // start is how long a workspace may take to be healthy; known has those that were looked at.
 func (s *Set) start(w *Workspace, known map[string]clock.Duration) clock.Duration {
 	if start, ok := known[w.Name]; ok {

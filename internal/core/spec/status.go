@@ -26,6 +26,9 @@ const (
 	CodeCompleted engine.Code = "completed"
 )
 
+// CodeStopping is the reason of a workspace with a container that was asked to stop and has not ended.
+const CodeStopping engine.Code = "stopping"
+
 // CodeSnapshotting is the reason of a workspace that runs and is being captured.
 const CodeSnapshotting engine.Code = "snapshotting"
 
@@ -162,6 +165,8 @@ func (s Stage) workspace() State {
 		return Deploying
 	case engine.Waiting:
 		switch {
+		case s.Code == CodeStopping:
+			return Stopping
 		case s.Code == CodeStarting || s.Code == CodeRunsToEnd:
 			return Starting
 		case s.Broken():

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"time"
 
 	"github.com/steadyfleet/steady/reconcile"
 	"github.com/steadyfleet/steady/reconcile/engine"
@@ -20,6 +21,10 @@ const (
 	CodeRefused     engine.Code = "engine-refused"
 	CodeDenied      engine.Code = "registry-denied"
 )
+
+// NoGrace is the cleanup grace of what is removed from an engine: it is tried until it is gone, since what is given up
+// would run on.
+const NoGrace = 10 * 365 * 24 * time.Hour
 
 // Of sorts an error of a call. An engine that does not answer, an outcome that
 // nobody knows and a thing in use are waited for and never counted; what is

@@ -108,6 +108,6 @@ func Policy() engine.Policy {
 	return engine.Policy{
 		Retry:      engine.RetryPolicy{Max: 3, Base: 2 * time.Second, Cap: time.Minute},
 		ActTimeout: 12 * time.Hour, OnDrift: engine.Enforce,
-		Resync: time.Minute, Revive: 10 * time.Minute, History: engine.History{Keep: 20},
+		Resync: time.Minute, Revive: 10 * time.Minute, CleanupGrace: dockerapi.NoGrace, History: engine.History{Keep: 20},
 	}
 }

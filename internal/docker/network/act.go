@@ -17,12 +17,17 @@ import (
 // CodeBadAddress is the code of an address pool that cannot be read.
 const CodeBadAddress engine.Code = "network-bad-address"
 
-// Act changes networks, one at a time: between the last check and the create
-// nobody else of the host makes one.
-func (m *Reconciler) Act(ctx context.Context, r engine.Resource[Desired], a engine.Action) error {
-	m.lock.Lock()
-	defer m.lock.Unlock()
-	var err error
+// Act changes networks, and makes one at a time: between the last check and the create
+// nobody else of the host makes one. A removal waits for no other.
+func (m *Reconciler) Act(ctx context.Context, r engine.Resource[Desired], a engine.Action) (err error) {
+	if _, removes := a.(Remove); !removes {
+		select {
+		case m.turn <- struct{}{}:
+			defer func() { <-m.turn }()
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
 	switch a := a.(type) {
 	case Create:
 		err = m.create(ctx, r.Desired.Spec)

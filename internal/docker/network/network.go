@@ -35,7 +35,7 @@ type Options struct {
 // Reconciler keeps networks as declared.
 type Reconciler struct {
 	o    Options
-	lock sync.Mutex // held from the last check to the end of a create
+	turn chan struct{} // has one token, which is held from the last check to the end of a create
 
 	mu     sync.Mutex
 	making map[string]bool                         // titles of networks that are being made anew
@@ -75,7 +75,7 @@ func New(o Options) *Reconciler {
 	if o.Digest == nil {
 		o.Digest = secret.Keyed([]byte(rand.Text()))
 	}
-	return &Reconciler{o: o, making: map[string]bool{}, known: map[engine.Ref]engine.Resource[Desired]{}}
+	return &Reconciler{o: o, turn: make(chan struct{}, 1), making: map[string]bool{}, known: map[engine.Ref]engine.Resource[Desired]{}}
 }
 
 // Policy is the policy of networks: outside changes are cured.
@@ -83,6 +83,6 @@ func Policy() engine.Policy {
 	return engine.Policy{
 		Retry:      engine.RetryPolicy{Max: 5, Base: 500 * time.Millisecond, Cap: 15 * time.Second},
 		ActTimeout: 3 * time.Minute, OnDrift: engine.Enforce,
-		Resync: time.Minute, Revive: 5 * time.Minute, History: engine.History{Keep: 20},
+		Resync: time.Minute, Revive: 5 * time.Minute, CleanupGrace: dockerapi.NoGrace, History: engine.History{Keep: 20},
 	}
 }

@@ -62,6 +62,6 @@ func SnapshotPolicy() engine.Policy {
 	return engine.Policy{
 		Retry:      engine.RetryPolicy{Max: 3, Base: 2 * time.Second, Cap: time.Minute},
 		ActTimeout: 30 * time.Minute, OnDrift: engine.Enforce,
-		Resync: time.Minute, Revive: 10 * time.Minute, History: engine.History{Keep: 20},
+		Resync: time.Minute, Revive: 10 * time.Minute, CleanupGrace: dockerapi.NoGrace, History: engine.History{Keep: 20},
 	}
 }

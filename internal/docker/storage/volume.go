@@ -76,6 +76,6 @@ func VolumePolicy() engine.Policy {
 	return engine.Policy{
 		Retry:      engine.RetryPolicy{Max: 5, Base: 500 * time.Millisecond, Cap: 15 * time.Second},
 		ActTimeout: 12 * time.Minute, OnDrift: engine.Enforce,
-		Resync: time.Minute, Revive: 5 * time.Minute, History: engine.History{Keep: 20},
+		Resync: time.Minute, Revive: 5 * time.Minute, CleanupGrace: dockerapi.NoGrace, History: engine.History{Keep: 20},
 	}
 }

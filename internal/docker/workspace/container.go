@@ -68,6 +68,7 @@ func (m *Reconciler) container(ctx context.Context, c *container.InspectResponse
 	}
 	out.Restarted, out.Starts = rec.Restarted, rec.Starts
 	m.hookStatus(&out, c, run, rec.Hooks)
+	out.Stopping, out.StopsBy = m.stopOf(c, r)
 	switch run.State {
 	case convert.Running:
 		out.Ran, out.Check = m.running(c, run), m.checkOf(&r.Desired.Spec, c)

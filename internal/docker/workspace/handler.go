@@ -71,16 +71,10 @@ func gone(err error) error {
 
 // Stop implements replace.Handler.
 func (h *handler) Stop(a replace.Stop) error {
-	for _, id := range a.IDs {
-		c, err := h.get(id)
-		if err != nil {
-			return err
-		}
-		if err := h.rest(c); err != nil {
-			return err
-		}
-	}
-	return nil
+	return h.each(a.IDs, nil, false, func(c *current) error {
+		failed := h.setRestart(c, container.RestartPolicy{Name: container.RestartPolicyDisabled})
+		return errors.Join(h.stopBetween(c), failed)
+	})
 }
 
 // rest stops a container that stays, until start: the engine itself does not start it either.
@@ -101,29 +95,6 @@ func (h *handler) setRestart(c *current, to container.RestartPolicy) error {
 		c.HostConfig.RestartPolicy = to
 	}
 	return gone(err)
-}
-
-// stop ends a container as it wants to be ended. Nil is stopped already.
-func (h *handler) stop(c *current) error {
-	if c == nil || !c.live() {
-		return nil
-	}
-	if c.run.State == convert.Paused {
-		if err := gone(h.m.o.Engine.ContainerUnpause(h.ctx, c.ID)); err != nil && !dockerapi.Conflict(err) {
-			return err
-		}
-	}
-	h.preStop(c)
-	if err := gone(h.m.o.Engine.ContainerStop(h.ctx, c.ID, convert.StopGrace(c.Config), "")); err != nil {
-		return err
-	}
-	// An end that was asked for is none of a crash loop.
-	rec, err := h.m.loadRecord(h.ctx, c.ID)
-	if err != nil || rec.Starts == 0 {
-		return err
-	}
-	rec.Starts = 0
-	return h.m.saveRecord(h.ctx, c.ID, rec)
 }
 
 // Unpause implements replace.Handler.
@@ -211,8 +182,9 @@ func (h *handler) Start(a replace.Start) error {
 }
 
 const (
-	noSlot    = "as many containers start as may at once"
-	slotPause = 15 * time.Second // should nobody tell that there is one
+	noSlot     = "as many containers start as may at once"
+	noHookSlot = "as many workspaces run their post_start commands as may at once"
+	slotPause  = 15 * time.Second // should nobody tell that there is one
 )
 
 // starts reports whether a step takes a place among those that start.
@@ -229,7 +201,11 @@ func starts(a engine.Action) bool {
 // queued reports whether the next step has to wait for a place, so that it is not
 // begun in vain.
 func (m *Reconciler) queued(r *engine.Resource[Desired], o *Observed) bool {
-	return m.o.Starts != nil && starts(m.decide(r, o, 0).Action()) && !m.o.Starts.Room(r.Ref.String())
+	a := m.decide(r, o, 0).Action()
+	if _, runs := a.(replace.RunHooks); runs {
+		return m.o.Hooks != nil && !m.o.Hooks.Room(r.Ref.String())
+	}
+	return m.o.Starts != nil && starts(a) && !m.o.Starts.Room(r.Ref.String())
 }
 
 // startSlot takes a place among those that start, or says to wait for one.

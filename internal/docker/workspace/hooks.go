@@ -14,11 +14,13 @@ import (
 	"github.com/steadyfleet/steady/internal/core/spec"
 	"github.com/steadyfleet/steady/internal/docker/convert"
 	"github.com/steadyfleet/steady/internal/docker/dockerapi"
+	"github.com/steadyfleet/steady/reconcile"
+	"github.com/steadyfleet/steady/reconcile/engine"
 )
 
 // HookTimeout bounds one command around a start or a stop. Engines end no command:
 // one that takes longer goes on.
-const HookTimeout = 2 * time.Minute
+const HookTimeout = time.Duration(spec.HookTime) * time.Millisecond
 
 // hookOutput bounds what is reported of the output of one that failed.
 const hookOutput = 400
@@ -51,6 +53,13 @@ func (h *handler) RunHooks(a replace.RunHooks) error {
 	if c == nil || err != nil || c.run.State != convert.Running {
 		return err
 	}
+	if h.m.o.Hooks != nil {
+		leave, ok := h.m.o.Hooks.TryEnter(h.r.Ref.String())
+		if !ok {
+			return reconcile.Blocked(engine.NewReason(CodeNoSlot, noHookSlot))
+		}
+		defer leave()
+	}
 	failed := h.hooks(c, "post_start", convert.HooksOf(c.InspectResponse).PostStart)
 	now, err := h.get(c.ID)
 	if err != nil {
@@ -73,15 +82,18 @@ func (h *handler) RunHooks(a replace.RunHooks) error {
 	return h.m.saveRecord(h.ctx, c.ID, rec)
 }
 
-// preStop runs the commands before a stop. A stop that was decided is carried out
-// whatever they say: how they failed is reported with the workspace.
-func (h *handler) preStop(c *current) {
+// preStop runs the commands before a stop, in that time. A stop that was decided is carried out whatever comes of
+// them: how they failed is reported with the workspace.
+func (h *handler) preStop(c *current, within time.Duration) {
 	list := convert.HooksOf(c.InspectResponse).PreStop
 	if len(list) == 0 || !c.run.Up() {
 		return
 	}
+	x, cancel := *h, context.CancelFunc(nil)
+	x.ctx, cancel = context.WithTimeout(h.ctx, within)
+	defer cancel()
 	message := ""
-	if err := h.hooks(c, "pre_stop", list); err != nil {
+	if err := x.hooks(c, "pre_stop", list); err != nil {
 		message = "the container was stopped all the same: " + err.Error()
 		h.m.o.Log.Warn("a command before a stop failed", "workspace", h.r.Ref.ID, "container", c.ID, "error", err)
 	}
@@ -103,13 +115,14 @@ func (h *handler) hooks(c *current, key string, list []spec.Hook) error {
 }
 
 func (h *handler) hook(c *current, x spec.Hook) error {
+	began := h.m.o.Now()
 	ctx, cancel := context.WithTimeout(h.ctx, HookTimeout)
 	defer cancel()
 	code, out, err := h.m.o.Engine.Run(ctx, c.ID, dockerapi.Exec{
 		Cmd: x.Command, Env: x.Env, User: x.User, WorkingDir: x.WorkingDir, Privileged: x.Privileged}, hookOutput)
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return fmt.Errorf("did not end within %s", HookTimeout)
+		return fmt.Errorf("did not end within %s", h.m.o.Now().Sub(began).Round(time.Second))
 	case err != nil:
 		return fmt.Errorf("could not be run: %w", err)
 	case code == 0:

@@ -88,6 +88,7 @@ type Options struct {
 	Content   storage.Blobs
 	Secrets   Secrets
 	Starts    Pool
+	Hooks     Pool // of workspaces that run commands after a start; nil: any number
 	Upstreams Upstreams
 	// Dir is a folder for configs and secrets that containers mount read-only.
 	// It outlives the agent.
@@ -108,8 +109,13 @@ type Options struct {
 	Snapshotting func(name string) bool
 	// Digest is the host's keyed digest, as secret.Keyed makes it.
 	Digest func(string) string
-	Log    *slog.Logger
-	Now    func() time.Time // wall clock, with its monotonic part; nil takes time.Now
+	// Wake has a workspace looked at once a stop that went on between its turns has ended. Without it acts wait
+	// for every stop.
+	Wake func(engine.Ref)
+	// Clock is the one that ends of resources are told by; nil takes Now.
+	Clock func() time.Time
+	Log   *slog.Logger
+	Now   func() time.Time // wall clock, with its monotonic part; nil takes time.Now
 }
 
 // Desired is what is asked of a workspace.
@@ -140,6 +146,8 @@ type Reconciler struct {
 	cache *dockerapi.Inspector
 	files *storage.Folder
 
+	stopping sync.WaitGroup // tasks
+
 	mu          sync.Mutex
 	known       map[engine.Ref]*engine.Resource[Desired] // as last observed alone; not changed
 	firstSeen   map[string]ran
@@ -153,6 +161,8 @@ type Reconciler struct {
 	needs       map[engine.Ref]*needs // of the last check
 	copies      map[engine.Ref]copyState
 	stops       map[engine.Ref]string // how the commands before the last stop failed
+	tasks       map[string]*stopTask  // by container
+	stays       map[engine.Ref]stay
 }
 
 // New makes the reconciler.
@@ -163,9 +173,13 @@ func New(o Options) *Reconciler {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	if o.Clock == nil {
+		o.Clock = o.Now
+	}
 	m := &Reconciler{o: o, cache: dockerapi.NewInspector(o.Engine, o.Now), known: map[engine.Ref]*engine.Resource[Desired]{},
 		firstSeen: map[string]ran{}, comparisons: map[string]comparison{}, tails: map[string]tail{}, checks: map[string]check{}, ends: map[string]ending{}, completed: map[string]completed{}, upstreams: map[string]string{}, counters: map[string]record{}, needs: map[engine.Ref]*needs{},
-		copies: map[engine.Ref]copyState{}, stops: map[engine.Ref]string{}}
+		copies: map[engine.Ref]copyState{}, stops: map[engine.Ref]string{},
+		tasks: map[string]*stopTask{}, stays: map[engine.Ref]stay{}}
 	m.files = storage.NewFolder(o.Dir, o.Content, m.secret)
 	return m
 }
@@ -183,7 +197,7 @@ func Policy() engine.Policy {
 	return engine.Policy{
 		Retry:      engine.RetryPolicy{Max: 3, Base: time.Second, Cap: time.Minute},
 		ActTimeout: 10 * time.Minute, OnDrift: engine.Enforce,
-		Resync: time.Minute, Revive: 5 * time.Minute, History: engine.History{Keep: 50},
+		Resync: time.Minute, Revive: 5 * time.Minute, History: engine.History{Keep: 50}, CleanupGrace: dockerapi.NoGrace,
 	}
 }
 
@@ -215,10 +229,17 @@ func (m *Reconciler) Decide(v engine.View[Desired, Observed]) engine.Decision {
 		longest = max(longest, c.StopGrace)
 	}
 	d = d.Within(Policy().ActTimeout + longest.Std())
-	if v.Observed.Queued && starts(d.Action()) {
-		return engine.WaitUntil(v.Now.Add(slotPause), engine.NewReason(CodeNoSlot, noSlot))
+	if !v.Observed.Queued {
+		return d
 	}
-	return d
+	why := noSlot
+	switch _, runs := d.Action().(replace.RunHooks); {
+	case runs:
+		why = noHookSlot
+	case !starts(d.Action()):
+		return d
+	}
+	return engine.WaitUntil(v.Now.Add(slotPause), engine.NewReason(CodeNoSlot, why))
 }
 
 // decide decides without regard to how many containers start.
@@ -234,5 +255,6 @@ func (m *Reconciler) Act(ctx context.Context, r engine.Resource[Desired], a engi
 	if !ok {
 		return reconcile.Terminal(engine.CodeBadIntent, fmt.Errorf("a workspace has no action %s", a.ActionName()))
 	}
-	return dockerapi.ErrorOf(ctx, step.Carry(&handler{m: m, ctx: ctx, r: r, title: m.title(&r.Desired)}))
+	err := dockerapi.ErrorOf(ctx, step.Carry(&handler{m: m, ctx: ctx, r: r, title: m.title(&r.Desired)}))
+	return m.insist(ctx, &r, err)
 }

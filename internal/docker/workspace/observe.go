@@ -33,6 +33,7 @@ func (m *Reconciler) Observe(ctx context.Context, r engine.Resource[Desired]) (O
 		delete(m.known, r.Ref)
 		delete(m.upstreams, r.Ref.ID)
 		delete(m.stops, r.Ref)
+		delete(m.stays, r.Ref)
 	} else {
 		m.known[r.Ref] = &r
 	}
@@ -172,6 +173,7 @@ func (m *Reconciler) inspect(ctx context.Context, r *engine.Resource[Desired], l
 		}
 	}
 	slices.SortFunc(o.Seen.Containers, func(a, b replace.Container) int { return strings.Compare(a.ID, b.ID) })
+	o.Seen.Stays, o.Seen.StaysUntil = m.staysOf(r)
 	if o.Seen.Done, err = m.isDone(ctx, r); err != nil || r.Delete || r.Desired.Suspended {
 		return o, found, err
 	}

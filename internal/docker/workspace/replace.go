@@ -145,21 +145,14 @@ func (h *handler) RemoveOld(a replace.RemoveOld) error {
 			return err
 		}
 	}
-	for _, id := range a.IDs {
-		c, err := h.get(id)
-		if err != nil {
+	err = h.each(a.IDs, func(c *current) bool { return c.role != replace.Main }, true, func(c *current) error {
+		if err := h.stopBetween(c); err != nil {
 			return err
 		}
-		if c == nil || c.role == replace.Main {
-			continue
-		}
-		h.drain(c)
-		if err := h.stop(c); err != nil {
-			return err
-		}
-		if err := h.remove(c, dockerapi.Removal{}); err != nil {
-			return err
-		}
+		return h.remove(c, dockerapi.Removal{})
+	})
+	if err != nil {
+		return err
 	}
 	return h.pruneFiles(keep.InspectResponse)
 }
@@ -182,23 +175,17 @@ func (h *handler) remove(c *current, how dockerapi.Removal) error {
 // Discard implements replace.Handler.
 func (h *handler) Discard(a replace.Discard) error {
 	last := ""
-	for _, id := range a.IDs {
-		c, err := h.get(id)
-		if err != nil {
-			return err
-		}
-		if c == nil || c.role == replace.Main && c.run.State != convert.Dead {
-			continue
-		}
+	err := h.each(a.IDs, func(c *current) bool { return c.role != replace.Main || c.run.State == convert.Dead }, false, func(c *current) error {
 		if a.Cause != "" {
 			last = h.m.tailOf(h.ctx, &h.r.Desired.Spec, c.ID, c.run.FinishedAt)
 		}
-		if err := h.stop(c); err != nil {
+		if err := h.stopBetween(c); err != nil {
 			return err
 		}
-		if err := h.remove(c, dockerapi.Removal{Force: c.run.State == convert.Dead}); err != nil {
-			return err
-		}
+		return h.remove(c, dockerapi.Removal{Force: c.run.State == convert.Dead})
+	})
+	if err != nil {
+		return err
 	}
 	if a.Cause == "" {
 		return nil
@@ -209,24 +196,17 @@ func (h *handler) Discard(a replace.Discard) error {
 // Remove implements replace.Handler. Volumes with a name stay.
 func (h *handler) Remove(a replace.Remove) error {
 	volumes := map[string]bool{}
-	for _, id := range a.IDs {
-		c, err := h.get(id)
-		if err != nil {
-			return err
-		}
-		if c == nil {
-			continue
-		}
+	err := h.each(a.IDs, nil, true, func(c *current) error {
 		for _, v := range convert.AnonymousVolumes(c.InspectResponse) {
 			volumes[v] = true
 		}
-		h.drain(c)
-		if err := h.stop(c); err != nil {
+		if err := h.stopBetween(c); err != nil {
 			return err
 		}
-		if err := h.remove(c, dockerapi.Removal{Force: c.run.State == convert.Dead, AnonymousVolumes: true}); err != nil {
-			return err
-		}
+		return h.remove(c, dockerapi.Removal{Force: c.run.State == convert.Dead || h.over(), AnonymousVolumes: true})
+	})
+	if err != nil {
+		return err
 	}
 	var errs []error
 	for v := range volumes {

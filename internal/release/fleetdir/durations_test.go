@@ -28,6 +28,7 @@ type declaredDuration struct {
 const required = -1
 
 var declaredDurations = []declaredDuration{
+	{key: "fleet.host.bounds.maxStopGrace", place: []string{"hosts", "web-1", "bounds", "maxStopGrace"}, otherwise: 0},
 	{key: "fleet.channel.freshnessWindow", place: []string{"channels", "stable", "freshnessWindow"}, otherwise: required, least: 2 * fleet.DefaultSigningInterval},
 	{key: "fleet.channel.signingInterval", place: []string{"channels", "stable", "signingInterval"}, otherwise: fleet.DefaultSigningInterval, least: 1},
 	{key: "fleet.channel.reconcileInterval", place: []string{"channels", "stable", "reconcileInterval"}, otherwise: fleet.DefaultReconcileInterval, least: fleet.MinReconcile},
@@ -50,7 +51,7 @@ var declaredDurations = []declaredDuration{
 
 const durationsFleet = `{
  "apiVersion": "steady/v1", "kind": "Fleet", "metadata": {"name": "acme"},
- "hosts": {"web-1": {"channel": "stable", "bundle": "web"}},
+ "hosts": {"web-1": {"channel": "stable", "bundle": "web", "managed": ["workspace"], "bounds": {"images": ["*"]}}},
  "channels": {"stable": {"rolloutPolicy": "careful", "freshnessWindow": "24h"}},
  "rolloutPolicies": {"careful": {"waves": [{"name": "all", "selector": {"all": true}}]}},
  "maintenanceWindows": [{"name": "night", "selector": {"all": true}, "cron": "0 2 * * *", "duration": "2h"}],
