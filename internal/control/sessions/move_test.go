@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/steadyfleet/steady/internal/core/session"
+	"github.com/steadyfleet/steady/internal/core/spec"
 	"github.com/steadyfleet/steady/internal/release/sessionfile"
 	"github.com/steadyfleet/steady/internal/wire"
 	"github.com/steadyfleet/steady/reconcile/engine"
@@ -190,9 +191,9 @@ func TestSessionOfATemplate(t *testing.T) {
 		refused(w.runner.Create(ctx, "x", ask, map[string]any{"seats": 9.0}, "bob"), "parameters.seats: 9 is too much")
 		refused(w.runner.Create(ctx, "x", ask, map[string]any{"lms": "b.example"}, "bob"), "host b.example may not be called")
 		refused(w.runner.Create(ctx, "x", session.Spec{Timeslot: slot(), Template: "no"}, nil, "bob"), "there is no template no")
-		w.roster["a"].Delegation.Bounds.Images = []string{"registry.example/*"}
+		w.bounds("a", func(b *spec.Bounds) { b.Images = []string{"registry.example/*"} })
 		refused(w.runner.Create(ctx, "x", ask, nil, "bob"), "parts[0].pods[0].workloads: none of the 1 hosts that accept sessions allows it: ")
-		w.roster["a"].Delegation.Bounds.Images = []string{"*"}
+		w.bounds("a", func(b *spec.Bounds) { b.Images = []string{"*"} })
 		own := ask
 		own.Calls = []string{"b.example"}
 		refused(w.runner.Create(ctx, "x", own, nil, "bob"), "parts, calls and onFailure are those of template lab")

@@ -66,11 +66,11 @@ func (r *Runner) Preview(ctx context.Context, name string, s session.Spec, param
 			requests = append(requests, request)
 		}
 	}
-	var out place.Placement
-	err = r.srv.ViewState(ctx, func(st *server.State) {
-		out = place.PlaceAll(requests, r.hosts(st), st.Booked.Others(engine.Ref{}))
-	})
-	return out, err
+	in, err := r.scene(ctx)
+	if err != nil {
+		return place.Placement{}, err
+	}
+	return in.ready().PlaceAll(requests), nil
 }
 
 // Show is one session.
@@ -152,14 +152,14 @@ func (r *Runner) Extend(ctx context.Context, name string, end time.Time, actor s
 func (r *Runner) fits(ctx context.Context, name string, s *session.Spec) error {
 	var taken []string
 	err := r.srv.ViewState(ctx, func(st *server.State) {
-		for ref, b := range st.Booked { // order-free: sorted below
+		for ref, b := range st.Booked.All() { // order-free: sorted below
 			if session.Of(ref) != name {
 				continue
 			}
 			pod := session.PodSpec{Timeslot: s.Timeslot}
 			want := b
 			want.Slot = pod.Request(ref).Slot
-			if !st.Booked.Fits(ref, &want, r.capacity(st, b.Host)) {
+			if !r.books(st, ref, &want) {
 				taken = append(taken, b.Host)
 			}
 		}

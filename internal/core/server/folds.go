@@ -175,13 +175,13 @@ func (f rowsFold) fold(raw json.RawMessage) error {
 		}
 	}
 	for _, ref := range w.Purged {
-		delete(f.Booked, ref)
+		f.Booked.Drop(ref)
 	}
 	return nil
 }
 
 func (f rowsFold) Restore(raw json.RawMessage) error {
-	f.State.Rows, f.State.Booked = engine.NewTable(), session.Bookings{}
+	f.State.Rows, f.State.Booked = engine.NewTable(), new(session.Bookings)
 	if len(raw) == 0 {
 		return nil
 	}
