@@ -138,7 +138,18 @@ func (r *Runner) changed(ctx context.Context, name string, edit func(*session.Sp
 // Extend moves the end of a session, and its cleanup deadline by as much. It is refused where its hosts are
 // booked by others then.
 func (r *Runner) Extend(ctx context.Context, name string, end time.Time, actor string) error {
-	return r.change(ctx, name, actor, func(s *session.Spec) error {
+	_, err := r.moveEnd(ctx, name, actor, func(time.Time) time.Time { return end })
+	return err
+}
+
+// ExtendBy moves the end of a session by a span from where it is when that is decided, and returns where it is then.
+func (r *Runner) ExtendBy(ctx context.Context, name string, by time.Duration, actor string) (end time.Time, err error) {
+	return r.moveEnd(ctx, name, actor, func(end time.Time) time.Time { return end.Add(by) })
+}
+
+func (r *Runner) moveEnd(ctx context.Context, name, actor string, to func(time.Time) time.Time) (end time.Time, err error) {
+	err = r.change(ctx, name, actor, func(s *session.Spec) error {
+		end = to(s.Timeslot.End)
 		grow := end.Sub(s.Timeslot.End)
 		s.Timeslot.End, s.Timeslot.CleanupDeadline = end, s.Timeslot.CleanupDeadline.Add(grow)
 		if err := r.admit(ctx, name, s); err != nil {
@@ -146,6 +157,7 @@ func (r *Runner) Extend(ctx context.Context, name string, end time.Time, actor s
 		}
 		return r.fits(ctx, name, s)
 	})
+	return end, err
 }
 
 // fits refuses a timeslot for which the hosts of a session have no room.

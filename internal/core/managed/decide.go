@@ -28,6 +28,7 @@ const (
 	Missing      Code = "missing"
 	MassRemoval  Code = "mass-removal"
 	Full         Code = "full"
+	Overtaken    Code = "overtaken" // it is not as it was read
 )
 
 // Refusal says why nothing was decided, and what would change that.
@@ -74,6 +75,23 @@ type Input struct {
 	Spec       json.RawMessage
 	NotAfter   clock.Instant
 	Envelope   json.RawMessage
+	// Version is that of the entry which the change was made on, as it was read; zero is whichever there is.
+	Version uint64
+	// Create refuses a resource that is in the layer already.
+	Create bool
+}
+
+// madeOn refuses a change that was made on another entry than the present one.
+func (in *Input) madeOn(host string, had Entry, there bool) error {
+	switch id := ID(in.Kind, in.Name); {
+	case in.Create && there:
+		return refuse(Overtaken, "%s is on host %s already, set by %s: change that one, or give another name", id, host, had.Actor)
+	case in.Version != 0 && !there:
+		return refuse(Overtaken, "%s was removed from host %s after you read it: nothing was set", id, host)
+	case in.Version != 0 && in.Version != had.Version:
+		return refuse(Overtaken, "%s on host %s was changed by %s after you read it: read it again, and make your change on that", id, host, had.Actor)
+	}
+	return nil
 }
 
 // verbs says which kinds take a verb.
@@ -177,9 +195,12 @@ func Set(s *State, t *Target, in Input, c Change) ([]event.Event, error) {
 	if in.NotAfter != 0 && in.NotAfter.Reached(c.Now) {
 		return nil, refuse(Invalid, "%s: notAfter is %s, which is over", ID(in.Kind, in.Name), in.NotAfter)
 	}
-	if h := s.Hosts[t.Host]; h != nil {
-		id := ID(in.Kind, in.Name)
-		old, known := h.Entries[id]
+	h := s.Hosts[t.Host]
+	old, known := h.entry(in.Kind, in.Name)
+	if err := in.madeOn(t.Host, old, known); err != nil {
+		return nil, err
+	}
+	if h != nil {
 		if known && string(old.Spec) == string(value) && old.NotAfter == in.NotAfter && string(old.Envelope) == string(in.Envelope) {
 			return nil, nil
 		}

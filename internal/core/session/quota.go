@@ -45,6 +45,34 @@ func QuotaOf(rows Rows, owner string) (q Quota) {
 	return Quota{}
 }
 
+// Bounds are the names of what a quota bounds.
+var Bounds = []string{"sessions", "pods", "milliCPU", "memory", "gpus", "length", "calls"}
+
+// With is the quota with those bounds of another one alone that only names.
+func (q Quota) With(o Quota, only []string, found *Problems) Quota {
+	for _, name := range only {
+		switch name {
+		case "sessions":
+			q.Sessions = o.Sessions
+		case "pods":
+			q.Pods = o.Pods
+		case "milliCPU":
+			q.MilliCPU = o.MilliCPU
+		case "memory":
+			q.Memory = o.Memory
+		case "gpus":
+			q.GPUs = o.GPUs
+		case "length":
+			q.Length = o.Length
+		case "calls":
+			q.Calls = o.Calls
+		default:
+			found.add("only", "%q is no bound of a quota: expected one of %s", name, strings.Join(Bounds, ", "))
+		}
+	}
+	return q
+}
+
 // QuotaRef is the row of an owner's quota.
 func QuotaRef(owner string) engine.Ref { return engine.Ref{Kind: KindQuota, ID: owner} }
 
