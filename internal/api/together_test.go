@@ -132,7 +132,9 @@ func (w *world) quotasTogether(t *testing.T) {
 }
 
 func (w *world) templatesTogether(t *testing.T) {
-	document := func(i int) string { return fmt.Sprintf("name: lab\ndescription: take %d\nparts:\n  - name: p\n    phases: [{name: wait, await: done, timeout: 1h}]\n", i) }
+	document := func(i int) string {
+		return fmt.Sprintf("name: lab\ndescription: take %d\nparts:\n  - name: p\n    phases: [{name: wait, await: done, timeout: 1h}]\n", i)
+	}
 	if n := together(t, "template", func(i int) error {
 		return w.op.PutSessionTemplate(w.ctx(), "lab", operator.PutTemplate{Document: document(i)})
 	}); n != togetherly {

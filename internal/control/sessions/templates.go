@@ -214,15 +214,21 @@ func refuse(name string, err error) error {
 // oneAtATime has the sessions of an owner with a quota set one after another, each checked against those before.
 // Without one nobody waits for another's to be durable.
 func (r *Runner) oneAtATime(ctx context.Context, owner string) (release func(), err error) {
-	bounded := false
-	if err := r.srv.ViewState(ctx, func(s *server.State) { bounded = !session.QuotaOf(s.Rows, owner).IsZero() }); err != nil {
+	q, err := r.quotaOf(ctx, owner)
+	if err != nil {
 		return nil, err
 	}
-	if !bounded {
+	if q.IsZero() {
 		return func() {}, nil
 	}
 	r.admission.Lock()
 	return r.admission.Unlock, nil
+}
+
+// quotaOf is the quota of an owner, or that of everybody.
+func (r *Runner) quotaOf(ctx context.Context, owner string) (q session.Quota, err error) {
+	err = r.srv.ViewState(ctx, func(s *server.State) { q = session.QuotaOf(s.Rows, owner) })
+	return q, err
 }
 
 // begin begins the life of a session that is asked for, or refuses it.
@@ -245,7 +251,13 @@ func (r *Runner) admit(ctx context.Context, name string, s *session.Spec) error 
 	if found := r.checkBounds(name, s); len(found) > 0 {
 		return refuse(name, found)
 	}
-	var err error
-	failed := r.srv.ViewState(ctx, func(st *server.State) { err = session.Exceeded(st.Rows, name, s) })
-	return errors.Join(failed, refuse(name, err))
+	q, err := r.quotaOf(ctx, s.Owner)
+	if err != nil || q.IsZero() {
+		return err
+	}
+	rows, err := r.loop.List(ctx, engine.Filter{Kind: session.KindSession})
+	if err != nil {
+		return err
+	}
+	return refuse(name, q.Exceeded(rows, name, s))
 }

@@ -73,27 +73,8 @@ func (r *Runner) Preview(ctx context.Context, name string, s session.Spec, param
 	return in.ready().PlaceAll(requests), nil
 }
 
-// Show is one session.
-func (r *Runner) Show(ctx context.Context, name string) (st session.Status, err error) {
-	now := r.now()
-	if failed := r.srv.ViewState(ctx, func(s *server.State) { st, err = session.Describe(s.Rows, name, now) }); failed != nil {
-		return st, failed
-	}
-	if errors.Is(err, engine.ErrNotFound) {
-		return st, unknown(name)
-	}
-	return st, err
-}
-
 func unknown(name string) error {
 	return wire.Refuse(wire.ErrNotFound, "there is no session %s; steady session list shows those there are", name)
-}
-
-// List is all sessions that are kept, in the order of their names.
-func (r *Runner) List(ctx context.Context) (out []session.Status, err error) {
-	now := r.now()
-	failed := r.srv.ViewState(ctx, func(s *server.State) { out, err = session.List(s.Rows, now) })
-	return out, errors.Join(failed, err)
 }
 
 // maxChanges bounds how often a change is decided anew, because the session was stopped or ended meanwhile.

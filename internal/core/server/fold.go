@@ -47,10 +47,12 @@ type State struct {
 	Nodes   *drift.State
 	Rows    *engine.Table // of sessions, and of what is below them
 	Booked  *session.Bookings
-	Inbox   *status.Inbox // nil where the plan is folded alone
-	folds   []Fold        // in the order in which they read an entry and decide
-	planner Fold          // of folds
-	inbox   *inboxFold    // of folds
+	// Troubles are the rows of sessions that a person may be needed for.
+	Troubles session.Troubles
+	Inbox    *status.Inbox // nil where the plan is folded alone
+	folds    []Fold        // in the order in which they read an entry and decide
+	planner  Fold          // of folds
+	inbox    *inboxFold    // of folds
 }
 
 // NewState returns the state before the first event. The folds of first come before

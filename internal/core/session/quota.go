@@ -115,18 +115,11 @@ func UsageOf(name string, s *Spec) Usage {
 	return t
 }
 
-// Exceeded finds what of a session is beyond the quota of its owner, beside the sessions among rows. It returns
+// Exceeded finds what of a session is beyond the quota of its owner, beside the sessions of these rows. It returns
 // Problems.
-func Exceeded(rows interface {
-	Rows
-	List(f engine.Filter) []engine.Row
-}, name string, s *Spec) error {
-	q := QuotaOf(rows, s.Owner)
-	if q.IsZero() {
-		return nil
-	}
+func (q Quota) Exceeded(sessions []engine.Row, name string, s *Spec) error {
 	var others []Usage
-	for _, row := range rows.List(engine.Filter{Kind: KindSession}) {
+	for _, row := range sessions {
 		var o Spec
 		if row.Phase.Terminal() {
 			continue
