@@ -66,10 +66,13 @@ func (w *crowd) full(host string, i, k int) engine.StoredRow {
 	ref := engine.Ref{Kind: session.KindPod, ID: fmt.Sprintf("old%d-%d/p/p", i, k)}
 	b := session.PodReport{Reservation: place.Reservation{Pod: place.Pod{Owner: ref.ID, Group: session.Of(ref)}, Host: host, Resources: place.Resources{MilliCPU: 1000, Memory: 1 << 30},
 		Slot: place.Slot{From: clock.FromTime(w.now.Add(-time.Hour)), To: clock.FromTime(w.now.Add(time.Duration(3+(i+k)%20) * time.Hour))}}}
-	report := testkit.Value(json.Marshal(b))(w.t)
-	state := testkit.Value(json.Marshal(map[string]string{"report": string(report)}))(w.t)
-	row := engine.StoredRow{Row: engine.Row{Ref: ref, Created: int64(1 + i*30 + k), Generation: 1, Revision: 1, Desired: json.RawMessage(`{}`), Phase: engine.Orphaned}, State: state}
-	return row
+	return engine.StoredRow{Row: engine.Row{Ref: ref, Created: int64(1 + i*30 + k), Generation: 1, Revision: 1, Desired: json.RawMessage(`{}`), Phase: engine.Orphaned}, State: stateOf(w.t, b)}
+}
+
+// stateOf is the state of a row that reports a booking.
+func stateOf(t testkit.T, b session.PodReport) json.RawMessage {
+	report := testkit.Value(json.Marshal(b))(t)
+	return testkit.Value(json.Marshal(map[string]string{"report": string(report)}))(t)
 }
 
 func (w *crowd) do(ev event.Event) {

@@ -55,7 +55,7 @@ func (s *searches) choose(in *scene, own bool, ref engine.Ref, request place.Req
 	request.Slot.From = max(request.Slot.From, clock.FromTime(now)) // what is over is in nobody's way
 	why := s.refused[shape]
 	if why == nil || request.Slot.From < why.from || request.Slot.From >= why.until || request.Validate() != nil {
-		if o.Choice = calendar.Place(request); o.Choice.Placed() {
+		if o.Choice = calendar.Choose(request); o.Choice.Placed() {
 			delete(s.waiting, ref)
 			return
 		}

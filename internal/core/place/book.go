@@ -14,11 +14,12 @@ type Calendar struct {
 // book reads a calendar, with room for one host at a time.
 type book struct {
 	*Calendar
-	over []*Reservation
-	ends []*Reservation
-	busy []bool
-	gpus []int
-	seen candidate
+	over  []*Reservation
+	ends  []*Reservation
+	busy  []bool
+	gpus  []int
+	seen  candidate
+	brief bool // reasons are codes without messages
 }
 
 func (c *Calendar) read() *book { return &book{Calendar: c} }
@@ -28,6 +29,13 @@ func (c *Calendar) own() *book { return &book{Calendar: &Calendar{slices.Clone(c
 
 // Place chooses the host of a pod.
 func (c *Calendar) Place(req Request) Decision { return c.read().place(&req) }
+
+// Choose is Place with the codes of the reasons alone: their messages take most of the time.
+func (c *Calendar) Choose(req Request) Decision {
+	b := c.read()
+	b.brief = true
+	return b.place(&req)
+}
 
 // Without is the calendar without what an owner reserved.
 func (c *Calendar) Without(owner string) *Calendar {
