@@ -116,7 +116,10 @@ func TestSessionsByTheAPI(t *testing.T) {
 		t.Errorf("created twice: %v", err)
 	}
 	end := first.Session.Timeslot.End.Add(time.Hour)
-	testkit.Must(t, w.op.ExtendSession(w.ctx(), "lab", end))
+	extended := testkit.Value(w.op.ExtendSession(w.ctx(), "lab", operator.ExtendSession{End: end}))(t)
+	if !extended.End.Equal(end) {
+		t.Errorf("ends at %s", extended.End)
+	}
 	testkit.Must(t, w.op.SetSessionPart(w.ctx(), "lab", "p", true))
 	testkit.Must(t, w.op.ReconcileSession(w.ctx(), "lab"))
 	s := testkit.Value(w.op.Session(w.ctx(), "lab"))(t)

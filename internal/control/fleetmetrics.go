@@ -251,6 +251,7 @@ func (c *Control) publishCounts(changed bool) {
 	c.uncounted = c.uncounted || changed
 	if c.uncounted && time.Since(c.countedAt) >= countEvery {
 		c.uncounted, c.countedAt = false, time.Now()
+		c.labs.count(c.state, c.now().Time())
 		c.counts.Store(c.countFleet(c.state.Plan))
 	}
 }

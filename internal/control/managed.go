@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
@@ -60,19 +61,35 @@ type HostState struct {
 	Health  *health.Host
 }
 
-// ViewHosts runs read on what is kept of each of the hosts that names returns, under the
-// rules of View.
+// HostsAtOnce bounds how many hosts one read of many hosts takes in View: the reducer serves others between two.
+const HostsAtOnce = 128
+
+// ViewHosts runs read on what is kept of each of the hosts that names returns, under the rules of View. Each host is
+// as it is when it is read, some at a time.
 func (c *Control) ViewHosts(ctx context.Context, names func(*plan.State) []string, read func(host string, s HostState)) error {
-	return c.View(ctx, func(s *plan.State) {
-		for _, host := range names(s) {
-			read(host, HostState{s.Hosts[host], c.state.Managed.Hosts[host], c.state.Health.Hosts[host]})
+	var all []string
+	if err := c.View(ctx, func(s *plan.State) { all = names(s) }); err != nil {
+		return err
+	}
+	for some := range slices.Chunk(all, HostsAtOnce) {
+		if err := c.View(ctx, func(s *plan.State) {
+			for _, host := range some {
+				read(host, c.stateOf(s, host))
+			}
+		}); err != nil {
+			return err
 		}
-	})
+	}
+	return nil
+}
+
+func (c *Control) stateOf(s *plan.State, host string) HostState {
+	return HostState{s.Hosts[host], c.state.Managed.Hosts[host], c.state.Health.Hosts[host]}
 }
 
 // ViewHost is ViewHosts for one host.
 func (c *Control) ViewHost(ctx context.Context, host string, read func(HostState)) error {
-	return c.ViewHosts(ctx, func(*plan.State) []string { return []string{host} }, func(_ string, s HostState) { read(s) })
+	return c.View(ctx, func(s *plan.State) { read(c.stateOf(s, host)) })
 }
 
 // Target returns a host as the newest release declares it.

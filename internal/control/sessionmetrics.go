@@ -3,6 +3,7 @@ package control
 import (
 	"cmp"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -14,11 +15,12 @@ import (
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
 
-// sessionCounts counts the sessions by state. It describes those again that something was recorded
-// of, or whose timeslot reached its next instant: all of them at every change would keep the reducer.
+// sessionCounts counts the sessions by state. When counts are published it describes those again that something was
+// recorded of since, or whose timeslot reached its next instant: at every change that would keep the reducer.
 type sessionCounts struct {
 	of     *engine.Table // what was counted; another one is counted anew
 	states map[string]counted
+	marked map[string]struct{}
 	next   time.Time // when time alone next changes a state
 }
 
@@ -27,23 +29,30 @@ type counted struct {
 	next  time.Time
 }
 
-// touched are the sessions that entries are about.
-func touched(entries []event.Entry) (names []string) {
+// note marks the sessions that entries are about.
+func (n *sessionCounts) note(entries []event.Entry) {
 	for i := range entries {
 		if s := entries[i].Subject; s.Kind == event.KindSession {
-			names = append(names, s.Name)
+			if n.marked == nil {
+				n.marked = map[string]struct{}{}
+			}
+			n.marked[s.Name] = struct{}{}
 		}
 	}
-	return names
 }
 
-// note describes sessions again, and reports whether that may have changed a count.
-func (n *sessionCounts) note(s *server.State, names []string, now time.Time) bool {
+// due reports whether time alone changes a state by now.
+func (n *sessionCounts) due(now time.Time) bool { return !n.next.IsZero() && !now.Before(n.next) }
+
+// count describes sessions again.
+func (n *sessionCounts) count(s *server.State, now time.Time) {
+	names := slices.Collect(maps.Keys(n.marked))
+	n.marked = nil
 	if n.of != s.Rows {
 		n.of, n.states = s.Rows, map[string]counted{}
 		names = session.Names(s.Rows.List(engine.Filter{Kind: session.KindSession}))
 	}
-	if !n.next.IsZero() && !now.Before(n.next) {
+	if n.due(now) {
 		for name, c := range n.states { // order-free: each is described by itself
 			if !c.next.IsZero() && !now.Before(c.next) {
 				names = append(names, name)
@@ -59,7 +68,7 @@ func (n *sessionCounts) note(s *server.State, names []string, now time.Time) boo
 		n.states[name] = counted{st.State, st.Timeslot.Turns(now)}
 	}
 	if len(names) == 0 {
-		return false
+		return
 	}
 	n.next = time.Time{}
 	for c := range maps.Values(n.states) { // order-free: it finds the first
@@ -67,7 +76,6 @@ func (n *sessionCounts) note(s *server.State, names []string, now time.Time) boo
 			n.next = c.next
 		}
 	}
-	return true
 }
 
 func (n *sessionCounts) totals() map[string]int {

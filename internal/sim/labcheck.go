@@ -20,7 +20,7 @@ import (
 // Nowhere is more booked than where some booking begins.
 func (w *World) checkBooked(s *server) {
 	byHost := map[string][]session.PodReport{}
-	for _, b := range s.core.Booked { // order-free: sums
+	for _, b := range s.core.Booked.All() { // order-free: sums
 		byHost[b.Host] = append(byHost[b.Host], b)
 	}
 	for name, all := range byHost { // order-free: what is found is found for all
@@ -116,7 +116,7 @@ func (w *World) checkEntries(s *server, slots map[string]session.Timeslot) {
 			}
 		}
 	}
-	for ref, b := range s.core.Booked { // order-free: the same
+	for ref, b := range s.core.Booked.All() { // order-free: the same
 		row, err := s.core.Rows.Get(ref)
 		if err != nil || row.Phase == engine.Deleted {
 			w.violate("S56", "%s has booked %s and is gone", ref, b.Host)
@@ -146,7 +146,7 @@ type labEntryOn struct{ host, id string }
 func (w *World) checkLoose(s *server) {
 	j := &w.checks.labs
 	booked := map[labEntryOn]bool{}
-	for ref, b := range s.core.Booked { // order-free: it fills a set
+	for ref, b := range s.core.Booked.All() { // order-free: it fills a set
 		row, err := s.core.Rows.Get(ref)
 		var pod session.PodSpec
 		if err == nil && json.Unmarshal(row.Desired, &pod) == nil {
@@ -240,7 +240,7 @@ func (w *World) checkLabs(s *server) {
 		if row.Phase == engine.Orphaned && !row.Alerts() {
 			w.violate("S57", "%s is an orphan and nobody knows", row.Ref)
 		}
-		if b, there := s.core.Booked[row.Ref]; there && row.Phase == engine.Deleted {
+		if b, there := s.core.Booked.Of(row.Ref); there && row.Phase == engine.Deleted {
 			w.violate("S56", "%s has booked %s and is gone", row.Ref, b.Host)
 		}
 		escalated := map[int64]int{}
@@ -280,9 +280,9 @@ func (w *World) refoldLabs(s *server) {
 	}
 }
 
-func labelled(all session.Bookings) map[string]session.PodReport {
+func labelled(all *session.Bookings) map[string]session.PodReport {
 	out := map[string]session.PodReport{}
-	for ref, b := range all { // order-free: it fills a map
+	for ref, b := range all.All() { // order-free: it fills a map
 		out[ref.String()] = b
 	}
 	return out

@@ -65,7 +65,7 @@ func operators(ctx context.Context, reason string) managed.Change {
 
 func (h *Handler) setResource(ctx context.Context, in *setIn) (operator.Changed, error) {
 	changed, err := h.c.SetManaged(ctx, in.Host, managed.Input{Kind: in.Kind, Name: in.Name, Spec: in.Body.Spec,
-		NotAfter: in.Body.NotAfter, Envelope: in.Body.Envelope}, operators(ctx, in.Body.Reason))
+		NotAfter: in.Body.NotAfter, Envelope: in.Body.Envelope, Version: in.Body.Version, Create: in.Body.Create}, operators(ctx, in.Body.Reason))
 	if err != nil {
 		return operator.Changed{}, err
 	}
@@ -100,7 +100,7 @@ func (h *Handler) managedResource(ctx context.Context, in *ResourcePath) (operat
 		for _, i := range m.Items() {
 			if i.Kind == in.Kind && i.Name == in.Name && len(i.Spec) > 0 {
 				found = true
-				out = operator.ManagedResource{Kind: i.Kind, Name: i.Name, Spec: slices.Clone(i.Spec), NotAfter: i.NotAfter, Signed: len(i.Envelope) > 0, Owner: i.Owner,
+				out = operator.ManagedResource{Kind: i.Kind, Name: i.Name, Spec: slices.Clone(i.Spec), NotAfter: i.NotAfter, Version: i.Version, Signed: len(i.Envelope) > 0, Owner: i.Owner,
 					Verb: i.Verb, Nonce: i.Nonce, SetAt: i.At, Actor: i.Actor, Reason: i.Reason}
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/steadyfleet/steady/internal/api/operator"
+	"github.com/steadyfleet/steady/internal/control"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/drift"
@@ -202,22 +203,36 @@ func (h *Handler) hostRows(ctx context.Context, c source, roster map[string]flee
 
 // rowsOf sums up the hosts of a list, without the releases that they run: past are those to look in.
 func rowsOf(ctx context.Context, c source, roster map[string]fleet.RosterHost, list func(*plan.State) []string) (out []operator.Host, past []opened, err error) {
-	err = c.View(ctx, func(s *plan.State) {
-		past = openedIn(s)
-		names, owed, q := list(s), c.RestoreWait().Owed, c.Explain(s)
-		out = make([]operator.Host, 0, len(names))
-		for _, name := range names {
-			row := hostRow(q, s, name, roster, c.Assess(s, name).Status)
-			if i, owes := slices.BinarySearchFunc(owed, name, func(o server.Owed, name string) int { return strings.Compare(o.Host, name) }); owes {
-				row.Owed = &owed[i]
-			}
-			out = append(out, row)
+	var names []string
+	err = c.View(ctx, func(s *plan.State) { past, names = openedIn(s), list(s) })
+	out = make([]operator.Host, 0, len(names))
+	for some := range slices.Chunk(names, atOnce(c, names)) {
+		if err != nil {
+			break
 		}
-	})
+		err = c.View(ctx, func(s *plan.State) {
+			owed, q := c.RestoreWait().Owed, c.Explain(s)
+			for _, name := range some {
+				row := hostRow(q, s, name, roster, c.Assess(s, name).Status)
+				if i, owes := slices.BinarySearchFunc(owed, name, func(o server.Owed, name string) int { return strings.Compare(o.Host, name) }); owes {
+					row.Owed = &owed[i]
+				}
+				out = append(out, row)
+			}
+		})
+	}
 	for i := range out {
 		introduce(c, &out[i])
 	}
 	return out, past, err
+}
+
+// atOnce is how many hosts are read at once: of the past, which no reducer keeps, all.
+func atOnce(c source, names []string) int {
+	if _, present := c.(*control.Control); present {
+		return control.HostsAtOnce
+	}
+	return max(1, len(names))
 }
 
 // introduce adds what the host's agent said of itself.

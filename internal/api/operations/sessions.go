@@ -11,6 +11,7 @@ import (
 	"github.com/steadyfleet/steady/internal/api/operator"
 	"github.com/steadyfleet/steady/internal/core/place"
 	"github.com/steadyfleet/steady/internal/core/session"
+	"github.com/steadyfleet/steady/internal/wire"
 )
 
 type (
@@ -91,9 +92,7 @@ func (h *Handler) sessions() {
 		}
 		return s.Reconcile(ctx, in.Name, actor(ctx))
 	})
-	do(h, post("extend-session", "/sessions/{name}/extend", "Move the end of a session, and its cleanup deadline by as much"), operating, func(ctx context.Context, in *extendIn) error {
-		return s.Extend(ctx, in.Name, in.Body.End, actor(ctx))
-	})
+	add(h, post("extend-session", "/sessions/{name}/extend", "Move the end of a session, and its cleanup deadline by as much"), operating, h.extendSession)
 	add(h, post("session-token", "/sessions/{name}/token", "Where and with which token events are sent to a session"), operating, func(ctx context.Context, in *sessionIn) (operator.SessionEvents, error) {
 		return h.sessionEvents(ctx, in.Name)
 	})
@@ -122,6 +121,19 @@ func (h *Handler) createSession(ctx context.Context, in *newSessionIn) (out oper
 	secrets, err := h.c.CreatedSecrets(ctx, in.Name)
 	for _, x := range secrets {
 		out.Secrets = append(out.Secrets, operator.SessionSecret{Pod: x.Part + "/" + x.Pod, Name: x.Name, Value: x.Value})
+	}
+	return out, err
+}
+
+// extendSession moves the end to an instant, or by a span from where it is when that is decided.
+func (h *Handler) extendSession(ctx context.Context, in *extendIn) (out operator.ExtendedSession, err error) {
+	switch to := in.Body; {
+	case to.End.IsZero() == (to.By == 0):
+		return out, wire.Refuse(wire.ErrInvalid, "give either the end or by how much it moves")
+	case to.By != 0:
+		out.End, err = h.c.Sessions().ExtendBy(ctx, in.Name, to.By.Std(), actor(ctx))
+	default:
+		out.End, err = to.End, h.c.Sessions().Extend(ctx, in.Name, to.End, actor(ctx))
 	}
 	return out, err
 }

@@ -21,6 +21,8 @@ type SetResource struct {
 	NotAfter clock.Instant `json:"notAfter,omitempty" doc:"When the host ends it by itself, in milliseconds since 1970"`
 	// Envelope is the entry as an operator signed it, for hosts that require it.
 	Envelope json.RawMessage `json:"envelope,omitempty" doc:"The entry as an operator signed it"`
+	Version  uint64          `json:"version,omitempty" doc:"Of the resource that the change was made on, as it was read: refused if it is another one now; 0 is whichever there is"`
+	Create   bool            `json:"create,omitempty" doc:"Refuse it if it is there already"`
 }
 
 // ManagedResource is one resource of a host's managed layer.
@@ -29,6 +31,7 @@ type ManagedResource struct {
 	Name     string          `json:"name"`
 	Spec     json.RawMessage `json:"spec"`
 	NotAfter clock.Instant   `json:"notAfter,omitempty"`
+	Version  uint64          `json:"version,omitempty"` // another one after each change
 	Signed   bool            `json:"signed"`
 	Owner    spec.Owner      `json:"owner,omitempty"` // that alone changes it; empty is the operators
 	Verb     string          `json:"verb,omitempty"`  // that was asked for last

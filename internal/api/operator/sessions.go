@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/session"
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
@@ -36,18 +37,28 @@ type SessionTemplate struct {
 	Description string              `json:"description,omitempty"`
 	Updated     time.Time           `json:"updated"`
 	Parameters  []session.Parameter `json:"parameters"`
+	Version     int64               `json:"version"` // another one after each change
 	Document    string              `json:"document,omitempty" doc:"As it was written; not in lists"`
 }
 
 // PutTemplate sets a template.
 type PutTemplate struct {
 	Document string `json:"document" minLength:"1" maxLength:"262144" doc:"YAML"`
+	Version  int64  `json:"version,omitempty" doc:"Of the template that the change was made on, as it was read: refused if it is another one now; 0 is whichever there is"`
 }
 
 // OwnerQuota bounds what the sessions of an owner take whose timeslots overlap; 0 is no bound.
 type OwnerQuota struct {
-	Owner string `json:"owner"`
+	Owner   string `json:"owner"`
+	Version int64  `json:"version"` // another one after each change
 	session.Quota
+}
+
+// SetQuota sets the quota of an owner.
+type SetQuota struct {
+	session.Quota
+	Only    []string `json:"only,omitempty" doc:"The names of the bounds that are set, the others staying as they are; none is all"`
+	Version int64    `json:"version,omitempty" doc:"Of the quota that the change was made on, as it was read: refused if it is another one now; 0 is whichever there is"`
 }
 
 // Session is a session as it stands.
@@ -96,8 +107,14 @@ type LeftOutHost struct {
 	Message string `json:"message"`
 }
 
-// ExtendSession moves the end of a session.
+// ExtendSession moves the end of a session: to an instant, or by a span from where it is when that is decided.
 type ExtendSession struct {
+	End time.Time      `json:"end,omitzero"`
+	By  clock.Duration `json:"by,omitempty" doc:"How much later it ends; below zero, how much sooner"`
+}
+
+// ExtendedSession is where the end of a session is now.
+type ExtendedSession struct {
 	End time.Time `json:"end"`
 }
 
@@ -150,8 +167,8 @@ func (c *Client) ReconcileSession(ctx context.Context, name string) error {
 }
 
 // ExtendSession moves the end of a session.
-func (c *Client) ExtendSession(ctx context.Context, name string, end time.Time) error {
-	return c.post(ctx, sessionPath(name, "extend"), ExtendSession{End: end}, nil)
+func (c *Client) ExtendSession(ctx context.Context, name string, to ExtendSession) (s ExtendedSession, err error) {
+	return s, c.post(ctx, sessionPath(name, "extend"), to, &s)
 }
 
 // SetSessionPart stops or starts a part of a session.
@@ -186,8 +203,8 @@ func (c *Client) SessionTemplate(ctx context.Context, name string) (t SessionTem
 }
 
 // PutSessionTemplate sets a template.
-func (c *Client) PutSessionTemplate(ctx context.Context, name, document string) error {
-	return c.post(ctx, templatePath(name), PutTemplate{document}, nil)
+func (c *Client) PutSessionTemplate(ctx context.Context, name string, p PutTemplate) error {
+	return c.post(ctx, templatePath(name), p, nil)
 }
 
 // RemoveSessionTemplate removes a template.
@@ -201,6 +218,6 @@ func (c *Client) SessionQuotas(ctx context.Context) (all []OwnerQuota, err error
 }
 
 // SetSessionQuota sets the quota of an owner; one without a bound is removed.
-func (c *Client) SetSessionQuota(ctx context.Context, owner string, q session.Quota) error {
+func (c *Client) SetSessionQuota(ctx context.Context, owner string, q SetQuota) error {
 	return c.post(ctx, "/session-quotas/"+url.PathEscape(owner), q, nil)
 }

@@ -50,6 +50,9 @@ type Changes struct {
 	AllowMass bool
 	// NotAfter is when hosts end what is set; 0 is never.
 	NotAfter clock.Instant
+	// Version is that of the one resource which is set, as it was read; 0 is whichever there is. Create refuses one that is there.
+	Version uint64
+	Create  bool
 
 	sealer  *sealer // nil signs nothing
 	client  *operator.Client
@@ -84,7 +87,8 @@ func (s *Changes) Set(ctx context.Context, r Resource) (changed bool, err error)
 	if err != nil {
 		return false, err
 	}
-	ch, err := s.client.SetResource(ctx, r.Host, r.Kind, r.Name, operator.SetResource{Spec: r.Spec, NotAfter: s.NotAfter, Reason: s.reason, Envelope: envelope})
+	ch, err := s.client.SetResource(ctx, r.Host, r.Kind, r.Name, operator.SetResource{Spec: r.Spec, NotAfter: s.NotAfter, Reason: s.reason, Envelope: envelope,
+		Version: s.Version, Create: s.Create})
 	s.set = append(s.set, r)
 	did := didUnchanged
 	if ch.Changed {

@@ -13,6 +13,7 @@ import (
 	"github.com/steadyfleet/steady/internal/api/operator"
 	"github.com/steadyfleet/steady/internal/cli/command"
 	"github.com/steadyfleet/steady/internal/cli/exit"
+	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/session"
 	"github.com/steadyfleet/steady/internal/release/sessionfile"
@@ -300,15 +301,8 @@ func (a sessions) extend() *cobra.Command {
 		return nil
 	}
 	return a.names(a.done(cmd, func(ctx context.Context, c *operator.Client, args []string) (string, error) {
-		to := at
-		if by != 0 {
-			s, err := c.Session(ctx, args[0])
-			if err != nil {
-				return "", err
-			}
-			to = s.Timeslot.End.Add(by)
-		}
-		return "Session " + args[0] + " ends at " + local(to), c.ExtendSession(ctx, args[0], to)
+		s, err := c.ExtendSession(ctx, args[0], operator.ExtendSession{End: at, By: clock.FromStd(by)})
+		return "Session " + args[0] + " ends at " + local(s.End), err
 	}), nil)
 }
 

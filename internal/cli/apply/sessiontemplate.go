@@ -1,6 +1,7 @@
 package apply
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -26,20 +27,22 @@ func (a sessions) template() *cobra.Command {
 
 func (a sessions) putTemplate() *cobra.Command {
 	var name, document string
+	var version int64
 	cmd := &cobra.Command{
 		Use: "put", Short: "Set a template, new or again",
 		Long: `Reads a template from a file, checks it, and has the server keep it. Whoever set a template
 first owns it: others may not change it, but for an admin. Sessions that were made of it stay
 as they are.`,
-		Example: "  steady session template put -f lab.yaml",
+		Example: "  steady session template put -f lab.yaml\n  steady session template put -f lab.yaml --version 3",
 	}
+	cmd.Flags().Int64Var(&version, "version", 0, "the version that the change was made on, as show prints it: refused if it is another one now")
 	a.reads(cmd, func(file string, data []byte) (problems []Problem) {
 		name, _, problems = sessionfile.ReadTemplate(file, data, a.Now())
 		document = string(data)
 		return problems
 	})
 	return a.Talk(cmd, func(ctx context.Context, c *operator.Client, _ []string) error {
-		err := c.PutSessionTemplate(ctx, name, document)
+		err := c.PutSessionTemplate(ctx, name, operator.PutTemplate{Document: document, Version: version})
 		if err == nil {
 			a.Printf("Template %s is set. What it takes: steady session template show %s\n", name, name)
 		}
@@ -89,7 +92,7 @@ func (a sessions) showTemplate() *cobra.Command {
 			a.Printf("%s", t.Document)
 			return nil
 		}
-		a.Printf("Template %s of %s, set %s\n", t.Name, t.Owner, local(t.Updated))
+		a.Printf("Template %s of %s, version %d, set %s\n", t.Name, t.Owner, t.Version, local(t.Updated))
 		if t.Description != "" {
 			a.Printf("%s\n", t.Description)
 		}
@@ -138,7 +141,7 @@ func (a sessions) listQuotas() *cobra.Command {
 	}
 	return command.Lists(a.Env, cmd, func(ctx context.Context, c *operator.Client, _ []string) ([]operator.OwnerQuota, error) {
 		return c.SessionQuotas(ctx)
-	}, []string{"owner", "sessions", "pods", "cpus", "memory", "gpus", "length", "calls"}, func(q operator.OwnerQuota) []string {
+	}, []string{"owner", "sessions", "pods", "cpus", "memory", "gpus", "length", "calls", "version"}, func(q operator.OwnerQuota) []string {
 		bound := func(n int64) string {
 			if n == 0 {
 				return "-"
@@ -159,12 +162,13 @@ func (a sessions) listQuotas() *cobra.Command {
 		if q.Calls != nil {
 			calls = strings.Join(q.Calls, ", ")
 		}
-		return []string{q.Owner, bound(int64(q.Sessions)), bound(int64(q.Pods)), cpus, memory, bound(int64(q.GPUs)), length, calls}
+		return []string{q.Owner, bound(int64(q.Sessions)), bound(int64(q.Pods)), cpus, memory, bound(int64(q.GPUs)), length, calls, fmt.Sprint(q.Version)}
 	})
 }
 
 func (a sessions) setQuota() *cobra.Command {
-	var q session.Quota
+	var q operator.SetQuota
+	var keep bool
 	var cpus float64
 	var memory string
 	var length time.Duration
@@ -172,9 +176,9 @@ func (a sessions) setQuota() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "set OWNER", Short: "Bound what the sessions of an owner take; needs the role admin", Args: cobra.ExactArgs(1),
 		Long: `Bounds the sessions of an owner, the name of an operator's token, whose timeslots overlap. The
-owner everybody is all who have no quota of their own. What is not given is not bounded; with
-nothing given there is no quota any more. Sessions that there are stay.`,
-		Example: "  steady session quota set ann --sessions 5 --cpus 16 --memory 64g --gpus 2 --length 8h\n  steady session quota set everybody --sessions 1 --calls lms.example\n  steady session quota set ann",
+owner everybody is all who have no quota of their own. What is not given is not bounded, or, with
+--keep, stays as it is; with nothing given there is no quota any more. Sessions that there are stay.`,
+		Example: "  steady session quota set ann --sessions 5 --cpus 16 --memory 64g --gpus 2 --length 8h\n  steady session quota set everybody --sessions 1 --calls lms.example\n  steady session quota set ann --gpus 4 --keep\n  steady session quota set ann",
 	}
 	f := cmd.Flags()
 	f.IntVar(&q.Sessions, "sessions", 0, "sessions at a time")
@@ -184,7 +188,17 @@ nothing given there is no quota any more. Sessions that there are stay.`,
 	f.IntVar(&q.GPUs, "gpus", 0, "GPUs at a time")
 	f.DurationVar(&length, "length", 0, "from provisionAt to the end of one session, such as 8h")
 	f.StringSliceVar(&calls, "calls", nil, "hosts that jobs may call, such as lms.example; an empty text is none")
+	f.BoolVar(&keep, "keep", false, "set the bounds that are given alone; 0 is none")
+	f.Int64Var(&q.Version, "version", 0, "the version that the change was made on, as list prints it: refused if it is another one now")
 	cmd.PreRunE = func(*cobra.Command, []string) (err error) {
+		for _, name := range []string{"sessions", "pods", "cpus", "memory", "gpus", "length", "calls"} {
+			if keep && f.Changed(name) {
+				q.Only = append(q.Only, cmp.Or(map[string]string{"cpus": "milliCPU"}[name], name))
+			}
+		}
+		if keep && len(q.Only) == 0 {
+			return exit.Badf("--keep: give a bound that is set, such as --gpus 4")
+		}
 		q.MilliCPU, q.Length = int64(cpus*1000), clock.FromStd(length)
 		if f.Changed("calls") {
 			q.Calls = append([]string{}, calls...)
@@ -200,7 +214,7 @@ nothing given there is no quota any more. Sessions that there are stay.`,
 		err := c.SetSessionQuota(ctx, args[0], q)
 		switch {
 		case err != nil:
-		case q.IsZero():
+		case q.IsZero() && !keep:
 			a.Printf("%s has no quota of sessions any more\n", args[0])
 		default:
 			a.Printf("The quota of %s is set; steady session quota list shows all\n", args[0])

@@ -113,6 +113,7 @@ func (a verbs) create(ctx context.Context, c *operator.Client, host, name string
 			case r.Kind == spec.KindVolume || r.Kind == spec.KindNetwork:
 				continue // it is shared
 			}
+			s.Create = r.Kind == spec.KindWorkspace
 			if _, err := s.Set(ctx, r); err != nil || !s.Done() {
 				return err // the rest would lack it
 			}

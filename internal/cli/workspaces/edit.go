@@ -69,16 +69,9 @@ func (a verbs) edit(ctx context.Context, c *operator.Client, host, name, reason 
 		a.Printf("Nothing changed\n")
 		return os.RemoveAll(dir)
 	}
-	now, err := c.ManagedResource(ctx, host, kind, name)
-	if err != nil {
-		return kept(err)
-	}
-	if !bytes.Equal(compact(now.Spec), compact(before.Spec)) {
-		return exit.With(exit.Failed, kept(fmt.Errorf("%s was changed by %s while you edited it", was.FullName(), now.Actor)))
-	}
 	s, err := apply.Begin(ctx, a.Env, c, reason)
 	if err == nil {
-		s.NotAfter = now.NotAfter
+		s.NotAfter, s.Version = before.NotAfter, before.Version
 		_, err = s.Set(ctx, list[0])
 	}
 	if err != nil {

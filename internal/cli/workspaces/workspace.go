@@ -155,6 +155,9 @@ func (a verbs) snapshot(ctx context.Context, c *operator.Client, host, name stri
 		return exit.Bad(err)
 	}
 	return apply.Change(ctx, a.Env, c, *o.reason, o.WaitFlags, func(s *apply.Changes) error {
+		if s.Create = before == nil; before != nil {
+			s.Version = before.Version
+		}
 		_, err := s.Set(ctx, r)
 		return err
 	})

@@ -3,6 +3,9 @@ package sessions
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
+	"sync"
 
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/managed"
@@ -10,28 +13,66 @@ import (
 	"github.com/steadyfleet/steady/internal/core/spec"
 )
 
-// outOfBounds says of the hosts that accept sessions why their signed bounds do not allow a pod of a session, if they do not.
-// Of is how many hosts accept sessions, of those that the pod's selector picks.
-func (r *Runner) outOfBounds(name string, p *session.Pod) (out map[string]string, of int) {
-	owner := spec.SessionOwner(name)
-	known := map[string]string{} // by delegation: many hosts have the same
-	all := p.Selector.String() == ""
-	for host, h := range r.srv.Roster() { // order-free: it fills a map
-		d := h.Delegation
-		if d == nil || d.Bounds.RequireSigned || d.Bounds.CheckOwner(owner) != nil || !all && !p.Selector.Matches(host, h.Channel, h.Tags) {
+// declared are the hosts of a roster that leave something to sessions, together where they leave the same.
+type declared struct {
+	mu     sync.Mutex
+	roster map[string]fleet.RosterHost
+	alike  []alike
+}
+
+// alike are hosts of one delegation, by name.
+type alike struct {
+	*fleet.Delegation
+	hosts []string
+}
+
+// of lists the hosts of a roster by what they leave to sessions, read once for each roster.
+func (c *declared) of(roster map[string]fleet.RosterHost) []alike {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.alike != nil && sameMap(roster, c.roster) {
+		return c.alike
+	}
+	c.roster, c.alike = roster, []alike{}
+	at := map[string]int{}
+	for _, host := range slices.Sorted(maps.Keys(roster)) {
+		d := roster[host].Delegation
+		if d == nil || d.Bounds.RequireSigned || d.Bounds.CheckOwner(spec.SessionOwner("any")) != nil {
 			continue
 		}
-		of++
 		key, err := json.Marshal(d)
 		if err != nil {
 			continue // the host judges what it is set
 		}
-		why, seen := known[string(key)]
-		if !seen {
-			why = refusedBy(host, d, p, owner)
-			known[string(key)] = why
+		i, known := at[string(key)]
+		if !known {
+			i, c.alike = len(c.alike), append(c.alike, alike{Delegation: d})
+			at[string(key)] = i
 		}
-		if why != "" {
+		c.alike[i].hosts = append(c.alike[i].hosts, host)
+	}
+	return c.alike
+}
+
+// outOfBounds says of the hosts that accept sessions why their signed bounds do not allow a pod of a session, if they do not.
+// Of is how many hosts accept sessions, of those that the pod's selector picks.
+func (r *Runner) outOfBounds(name string, p *session.Pod) (out map[string]string, of int) {
+	owner, roster := spec.SessionOwner(name), r.srv.Roster()
+	all := p.Selector.String() == ""
+	for _, a := range r.declared.of(roster) {
+		why := refusedBy(a.hosts[0], a.Delegation, p, owner)
+		if why == "" && all {
+			of += len(a.hosts)
+			continue
+		}
+		for _, host := range a.hosts {
+			if h := roster[host]; !all && !p.Selector.Matches(host, h.Channel, h.Tags) {
+				continue
+			}
+			of++
+			if why == "" {
+				continue
+			}
 			if out == nil {
 				out = map[string]string{}
 			}

@@ -6,7 +6,9 @@ import (
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/place"
 	"github.com/steadyfleet/steady/internal/core/server"
+	"github.com/steadyfleet/steady/internal/core/session"
 	"github.com/steadyfleet/steady/internal/core/spec"
+	"github.com/steadyfleet/steady/reconcile/engine"
 )
 
 // used is what the workspaces of a bundle take of their host: a limit is a claim.
@@ -29,6 +31,7 @@ func (r *Runner) learn(ctx context.Context) error {
 	}
 	if len(unread) > 0 {
 		r.forget()
+		r.scenes.forget()
 	}
 	return nil
 }
@@ -84,17 +87,6 @@ func usedBy(set *spec.Set) (u used) {
 	return u
 }
 
-// hosts is what placement reads of all hosts that enrolled and are declared.
-func (r *Runner) hosts(s *server.State) []place.Host {
-	out := make([]place.Host, 0, len(s.Plan.Hosts))
-	for name := range r.srv.Roster() { // order-free: placement orders
-		if h := r.host(s, name); h != nil {
-			out = append(out, *h)
-		}
-	}
-	return out
-}
-
 // host is what placement reads of one host; nil if there is none.
 func (r *Runner) host(s *server.State, name string) *place.Host {
 	h, declared := r.srv.Roster()[name]
@@ -125,9 +117,12 @@ func (r *Runner) host(s *server.State, name string) *place.Host {
 	return out
 }
 
-func (r *Runner) capacity(s *server.State, host string) (none place.Resources) {
-	if h := r.host(s, host); h != nil {
-		return h.Capacity()
+// books reports whether a host may be booked for a pod now: it has room, and takes pods if it was not booked before.
+func (r *Runner) books(s *server.State, ref engine.Ref, want *session.PodReport) bool {
+	h := r.host(s, want.Host)
+	if h == nil {
+		h = &place.Host{}
 	}
-	return none
+	had, _ := s.Booked.Of(ref)
+	return (had.Host == want.Host || h.Takes()) && s.Booked.Fits(ref, want, h.Capacity())
 }

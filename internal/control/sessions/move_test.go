@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/steadyfleet/steady/internal/core/session"
+	"github.com/steadyfleet/steady/internal/core/spec"
 	"github.com/steadyfleet/steady/internal/release/sessionfile"
 	"github.com/steadyfleet/steady/internal/wire"
 	"github.com/steadyfleet/steady/reconcile/engine"
@@ -175,24 +176,24 @@ parts:
 func TestSessionOfATemplate(t *testing.T) {
 	inBubble(t, []string{"a"}, func(w *world) {
 		ctx := context.Background()
-		w.check(w.runner.PutTemplate(ctx, "lab", labTemplate, "ann", false))
+		w.check(w.runner.PutTemplate(ctx, "lab", labTemplate, 0, "ann", false))
 		refused := func(err error, want string) {
 			t.Helper()
 			if text := textOf(err); !strings.Contains(text, want) {
 				t.Errorf("%s, want %s", text, want)
 			}
 		}
-		refused(w.runner.PutTemplate(ctx, "lab", labTemplate, "bob", false), "template lab is owned by ann")
+		refused(w.runner.PutTemplate(ctx, "lab", labTemplate, 0, "bob", false), "template lab is owned by ann")
 		refused(w.runner.RemoveTemplate(ctx, "lab", "bob", false), "template lab is owned by ann")
-		w.check(w.runner.PutTemplate(ctx, "lab", labTemplate, "root", true))
-		refused(w.runner.PutTemplate(ctx, "other", labTemplate, "ann", false), "the document is of template lab")
+		w.check(w.runner.PutTemplate(ctx, "lab", labTemplate, 0, "root", true))
+		refused(w.runner.PutTemplate(ctx, "other", labTemplate, 0, "ann", false), "the document is of template lab")
 		ask := session.Spec{Timeslot: slot(), Template: "lab"}
 		refused(w.runner.Create(ctx, "x", ask, map[string]any{"seats": 9.0}, "bob"), "parameters.seats: 9 is too much")
 		refused(w.runner.Create(ctx, "x", ask, map[string]any{"lms": "b.example"}, "bob"), "host b.example may not be called")
 		refused(w.runner.Create(ctx, "x", session.Spec{Timeslot: slot(), Template: "no"}, nil, "bob"), "there is no template no")
-		w.roster["a"].Delegation.Bounds.Images = []string{"registry.example/*"}
+		w.bounds("a", func(b *spec.Bounds) { b.Images = []string{"registry.example/*"} })
 		refused(w.runner.Create(ctx, "x", ask, nil, "bob"), "parts[0].pods[0].workloads: none of the 1 hosts that accept sessions allows it: ")
-		w.roster["a"].Delegation.Bounds.Images = []string{"*"}
+		w.bounds("a", func(b *spec.Bounds) { b.Images = []string{"*"} })
 		own := ask
 		own.Calls = []string{"b.example"}
 		refused(w.runner.Create(ctx, "x", own, nil, "bob"), "parts, calls and onFailure are those of template lab")
@@ -207,14 +208,14 @@ func TestSessionOfATemplate(t *testing.T) {
 		}
 		w.check(w.runner.RemoveTemplate(ctx, "lab", "ann", false))
 		pass(time.Second)
-		if names, _, _ := w.runner.Templates(ctx); len(names) != 0 {
-			t.Errorf("still %v", names)
+		if all, _ := w.runner.Templates(ctx); len(all) != 0 {
+			t.Errorf("still %v", all)
 		}
 		w.restart()
-		w.check(w.runner.PutTemplate(ctx, "lab", labTemplate, "bob", false))
-		w.check(w.runner.SetQuota(ctx, "bob", session.Quota{Sessions: 1}, "root"))
+		w.check(w.runner.PutTemplate(ctx, "lab", labTemplate, 0, "bob", false))
+		w.check(w.runner.SetQuota(ctx, "bob", session.Quota{Sessions: 1}, nil, 0, "root"))
 		refused(w.runner.Create(ctx, "y", ask, nil, "bob"), "would have 2 sessions")
-		w.check(w.runner.SetQuota(ctx, "bob", session.Quota{}, "root"))
+		w.check(w.runner.SetQuota(ctx, "bob", session.Quota{}, nil, 0, "root"))
 		w.check(w.runner.Create(ctx, "y", ask, nil, "bob"))
 	})
 }

@@ -64,7 +64,10 @@ func (p phases) Act(ctx context.Context, r engine.Resource[session.Phase], a eng
 // run runs a command in a workspace of the phase's part, on the host that has it now.
 func (p phases) run(ctx context.Context, r engine.Resource[session.Phase], a session.RunCommand) error {
 	host := ""
-	if err := p.srv.ViewState(ctx, func(s *server.State) { host = s.Booked[a.Pod].Host }); err != nil {
+	if err := p.srv.ViewState(ctx, func(s *server.State) {
+		b, _ := s.Booked.Of(a.Pod)
+		host = b.Host
+	}); err != nil {
 		return err
 	}
 	if host == "" {

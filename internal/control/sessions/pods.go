@@ -40,33 +40,24 @@ func (p pods) Observe(ctx context.Context, r engine.Resource[session.PodSpec]) (
 		return o, err
 	}
 	if r.Delete || o.Booking != nil && o.Booking.State != session.StateLeaving {
+		p.searches.gone(r.Ref)
 		return o, nil
 	}
-	request := r.Desired.Request(r.Ref)
-	request.OutOfBounds, _ = p.outOfBounds(session.Of(r.Ref), &r.Desired.Pod)
-	err = p.srv.ViewState(ctx, func(s *server.State) { p.choose(s, r.Ref, request, &o) })
+	in, err := p.scene(ctx)
+	if err == nil {
+		request := r.Desired.Request(r.Ref)
+		request.OutOfBounds, _ = p.outOfBounds(session.Of(r.Ref), &r.Desired.Pod)
+		p.searches.choose(in, o.Booking != nil, r.Ref, request, p.now(), &o)
+	}
 	return o, err
 }
 
 func (p pods) see(s *server.State, r engine.Resource[session.PodSpec]) (o session.PodSeen) {
-	if b, booked := s.Booked[r.Ref]; booked {
+	if b, booked := s.Booked.Of(r.Ref); booked {
 		o.Booking = &b
 		p.seeHost(s, r, &o)
 	}
 	return o
-}
-
-// choose observes which host a pod would get.
-func (p pods) choose(s *server.State, ref engine.Ref, request place.Request, o *session.PodSeen) {
-	hosts, others := p.hosts(s), s.Booked.Others(ref)
-	request.Slot.From = max(request.Slot.From, clock.FromTime(p.now())) // what is over is in nobody's way
-	if o.Choice = place.Place(request, hosts, others); o.Choice.Placed() {
-		return
-	}
-	next := place.NextSlot(request, hosts, others, request.Slot.From.Add(clock.FromStd(session.MaxLength)))
-	if o.Freed = next.FreedBy; next.Decision.Placed() && next.Decision.Slot.From > request.Slot.From {
-		o.Next = next.Decision.Slot.From.Time()
-	}
 }
 
 // seeHost observes a pod on the host that it has.
@@ -188,11 +179,12 @@ func (p pods) Act(ctx context.Context, r engine.Resource[session.PodSpec], a eng
 
 func (p pods) set(ctx context.Context, r engine.Resource[session.PodSpec], a session.SetWorkloads) error {
 	return p.change(ctx, r, a.Host, func(st *server.State, t *managed.Target, ch managed.Change) (out []event.Event, err error) {
-		s, facts, booked := st.Managed, (*place.Facts)(nil), st.Booked[r.Ref].GPUs
+		b, _ := st.Booked.Of(r.Ref)
+		s, facts := st.Managed, (*place.Facts)(nil)
 		if h := p.host(st, a.Host); h != nil {
 			facts = h.Facts
 		}
-		workloads, err := r.Desired.Pod.On(facts, booked)
+		workloads, err := r.Desired.Pod.On(facts, b.GPUs)
 		if err != nil {
 			return nil, err
 		}

@@ -24,8 +24,8 @@ import (
 
 // Server is what sessions need of the server that they run on.
 type Server interface {
-	// ViewState runs read on the committed state, in the reducer: it must be quick, and must
-	// neither change nor keep any of it.
+	// ViewState runs read on the committed state, in the reducer, which serves nobody else meanwhile: read takes a
+	// bounded number of steps, and neither changes nor keeps any of it. What searches or describes does so on a copy.
 	ViewState(ctx context.Context, read func(*server.State)) error
 	// Record has events recorded that decide makes of the committed state.
 	Record(ctx context.Context, host string, decide func(*server.State, clock.Instant) ([]event.Event, error)) error
@@ -48,6 +48,10 @@ type Runner struct {
 
 	mu   sync.Mutex
 	used map[digest.Digest]used // by bundle
+
+	scenes   scenes
+	searches searches
+	declared declared
 }
 
 // The policies of the kinds. A parent has nothing to try again. What concerns a pod wakes it: see
@@ -90,7 +94,8 @@ func (r *Runner) Stepper(ctx context.Context) (*reconcile.Stepper, error) { retu
 
 // Committed has the pods looked at that committed events of hosts may concern. It never blocks.
 func (r *Runner) Committed(s *server.State, entries []event.Entry) {
-	if len(s.Booked) == 0 {
+	r.scenes.note(r, s, entries)
+	if s.Booked.Len() == 0 {
 		return
 	}
 	news, release := map[string]string{}, ""
@@ -106,14 +111,15 @@ func (r *Runner) Committed(s *server.State, entries []event.Entry) {
 		return
 	}
 	var refs []engine.Ref
-	for ref, b := range s.Booked { // order-free: sorted below
+	for ref, b := range s.Booked.All() { // order-free: sorted below
 		if news[b.Host] != "" || release != "" {
 			refs = append(refs, ref)
 		}
 	}
 	slices.SortFunc(refs, engine.Ref.Compare)
 	for _, ref := range refs {
-		r.loop.Enqueue(ref, engine.Cause{Trigger: engine.TriggerExternal, ID: cmp.Or(news[s.Booked[ref].Host], release)})
+		b, _ := s.Booked.Of(ref)
+		r.loop.Enqueue(ref, engine.Cause{Trigger: engine.TriggerExternal, ID: cmp.Or(news[b.Host], release)})
 	}
 }
 

@@ -34,7 +34,7 @@ func secretsOn(s *server.State, host string) (refs []session.SecretRef) {
 			if of, _ := spec.SecretOwner(name); !ok || of != e.Owner {
 				continue
 			}
-			b := s.Booked[ref.Rows()[2]]
+			b, _ := s.Booked.Of(ref.Rows()[2])
 			if b.Host == host && b.State != session.StateLeaving && ref.Valid(s.Rows) && !slices.Contains(refs, ref) {
 				refs = append(refs, ref)
 			}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/steadyfleet/steady/internal/core/managed"
 	"github.com/steadyfleet/steady/internal/core/session"
+	"github.com/steadyfleet/steady/internal/core/spec"
 	"github.com/steadyfleet/steady/internal/testkit"
 )
 
@@ -82,7 +83,7 @@ func TestSecretsOfTheHostAreOutOfReach(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, "a")
 		defer w.close()
-		w.roster["a"].Delegation.Bounds.Secrets = []string{"db-password"}
+		w.bounds("a", func(b *spec.Bounds) { b.Secrets = []string{"db-password"} })
 		p := guarded("one")
 		p.Workloads[2].Spec = json.RawMessage(`{"image":"one-box","env":[{"name":"PASSWORD","secret":"password"},{"name":"STOLEN","secret":"db-password"}]}`)
 		err := w.runner.Create(context.Background(), "lab", session.Spec{Timeslot: slot(), Parts: []session.Part{{Name: "p", Pods: []session.Pod{p}}}}, nil, "ann")

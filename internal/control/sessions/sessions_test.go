@@ -67,7 +67,7 @@ func TestSessionLivesItsTimeslot(t *testing.T) {
 		if n := len(w.runningOn("a")) + len(w.runningOn("b")); n != 0 {
 			t.Fatalf("%d workloads run after the end", n)
 		}
-		if len(w.state.Booked) != 0 {
+		if w.state.Booked.Len() != 0 {
 			t.Fatalf("still booked: %v", w.state.Booked)
 		}
 	})

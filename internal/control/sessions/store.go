@@ -60,10 +60,10 @@ func (l logStore) read(ctx context.Context, f func(*engine.Table) error) error {
 }
 
 // Commit implements reconcile.Store. It is refused, and the turn taken again, where the host that
-// a pod books has no room any more: two turns may have seen the same.
+// a pod books has no room or takes no pods any more: it was chosen on a copy, and two turns may have seen the same.
 func (l logStore) Commit(ctx context.Context, rec engine.Record) (out reconcile.Committed, err error) {
 	err = l.write(ctx, rec.Row.Ref, func(s *server.State) (w engine.Write, err error) {
-		if b := session.Booking(&rec.Row); b != nil && !s.Booked.Fits(rec.Row.Ref, b, l.capacity(s, b.Host)) {
+		if b := session.Booking(&rec.Row); b != nil && !l.books(s, rec.Row.Ref, b) {
 			return w, engine.ErrConflict
 		}
 		w, out, err = s.Rows.Commit(rec)

@@ -66,34 +66,15 @@ func (r *Runner) Preview(ctx context.Context, name string, s session.Spec, param
 			requests = append(requests, request)
 		}
 	}
-	var out place.Placement
-	err = r.srv.ViewState(ctx, func(st *server.State) {
-		out = place.PlaceAll(requests, r.hosts(st), st.Booked.Others(engine.Ref{}))
-	})
-	return out, err
-}
-
-// Show is one session.
-func (r *Runner) Show(ctx context.Context, name string) (st session.Status, err error) {
-	now := r.now()
-	if failed := r.srv.ViewState(ctx, func(s *server.State) { st, err = session.Describe(s.Rows, name, now) }); failed != nil {
-		return st, failed
+	in, err := r.scene(ctx)
+	if err != nil {
+		return place.Placement{}, err
 	}
-	if errors.Is(err, engine.ErrNotFound) {
-		return st, unknown(name)
-	}
-	return st, err
+	return in.ready().PlaceAll(requests), nil
 }
 
 func unknown(name string) error {
 	return wire.Refuse(wire.ErrNotFound, "there is no session %s; steady session list shows those there are", name)
-}
-
-// List is all sessions that are kept, in the order of their names.
-func (r *Runner) List(ctx context.Context) (out []session.Status, err error) {
-	now := r.now()
-	failed := r.srv.ViewState(ctx, func(s *server.State) { out, err = session.List(s.Rows, now) })
-	return out, errors.Join(failed, err)
 }
 
 // maxChanges bounds how often a change is decided anew, because the session was stopped or ended meanwhile.
@@ -138,7 +119,18 @@ func (r *Runner) changed(ctx context.Context, name string, edit func(*session.Sp
 // Extend moves the end of a session, and its cleanup deadline by as much. It is refused where its hosts are
 // booked by others then.
 func (r *Runner) Extend(ctx context.Context, name string, end time.Time, actor string) error {
-	return r.change(ctx, name, actor, func(s *session.Spec) error {
+	_, err := r.moveEnd(ctx, name, actor, func(time.Time) time.Time { return end })
+	return err
+}
+
+// ExtendBy moves the end of a session by a span from where it is when that is decided, and returns where it is then.
+func (r *Runner) ExtendBy(ctx context.Context, name string, by time.Duration, actor string) (end time.Time, err error) {
+	return r.moveEnd(ctx, name, actor, func(end time.Time) time.Time { return end.Add(by) })
+}
+
+func (r *Runner) moveEnd(ctx context.Context, name, actor string, to func(time.Time) time.Time) (end time.Time, err error) {
+	err = r.change(ctx, name, actor, func(s *session.Spec) error {
+		end = to(s.Timeslot.End)
 		grow := end.Sub(s.Timeslot.End)
 		s.Timeslot.End, s.Timeslot.CleanupDeadline = end, s.Timeslot.CleanupDeadline.Add(grow)
 		if err := r.admit(ctx, name, s); err != nil {
@@ -146,20 +138,21 @@ func (r *Runner) Extend(ctx context.Context, name string, end time.Time, actor s
 		}
 		return r.fits(ctx, name, s)
 	})
+	return end, err
 }
 
 // fits refuses a timeslot for which the hosts of a session have no room.
 func (r *Runner) fits(ctx context.Context, name string, s *session.Spec) error {
 	var taken []string
 	err := r.srv.ViewState(ctx, func(st *server.State) {
-		for ref, b := range st.Booked { // order-free: sorted below
+		for ref, b := range st.Booked.All() { // order-free: sorted below
 			if session.Of(ref) != name {
 				continue
 			}
 			pod := session.PodSpec{Timeslot: s.Timeslot}
 			want := b
 			want.Slot = pod.Request(ref).Slot
-			if !st.Booked.Fits(ref, &want, r.capacity(st, b.Host)) {
+			if !r.books(st, ref, &want) {
 				taken = append(taken, b.Host)
 			}
 		}

@@ -30,15 +30,16 @@ import (
 // world is a server's real state and log with hosts that do what their layers say, in the time of a
 // synctest bubble, or in that of its steps. The log outlives every process.
 type world struct {
-	t       testkit.T
-	mu      sync.Mutex
-	state   *server.State
-	log     []event.Entry
-	roster  map[string]fleet.RosterHost
-	agents  map[string]*agent
-	down    error // of the store
-	ran     []string
-	changed chan struct{}
+	t        testkit.T
+	mu       sync.Mutex
+	state    *server.State
+	log      []event.Entry
+	roster   map[string]fleet.RosterHost // another one after each change
+	rosterMu sync.Mutex
+	agents   map[string]*agent
+	down     error // of the store
+	ran      []string
+	changed  chan struct{}
 
 	client *http.Client // nil: the runner's own
 	runner *Runner
@@ -46,7 +47,10 @@ type world struct {
 	done   chan error
 	ctx    context.Context
 	end    context.CancelFunc
-	steps  *steps // nil in a bubble
+	living sync.WaitGroup // the hosts
+	// overtake happens once, before the first booking of a pod is decided.
+	overtake func(*world)
+	steps    *steps // nil in a bubble
 }
 
 // now is the time of the world.
@@ -75,7 +79,7 @@ func newWorld(t testkit.T, hosts ...string) *world {
 	w.ctx, w.end = context.WithCancel(context.Background())
 	w.fold()
 	w.start()
-	go w.live()
+	w.living.Go(w.live)
 	return w
 }
 
@@ -142,6 +146,7 @@ func (w *world) close() {
 	w.end()
 	w.stop()
 	w.check(<-w.done)
+	w.living.Wait()
 }
 
 // ViewState implements Server.
@@ -161,11 +166,32 @@ func (w *world) Record(_ context.Context, host string, decide func(*server.State
 	}
 	now := w.clock()
 	events, err := decide(w.state, now)
+	if overtake := w.overtake; overtake != nil && w.books(events) {
+		w.overtake = nil
+		overtake(w)
+		events, err = decide(w.state, now)
+	}
 	if err != nil {
 		return err
 	}
 	w.record(host, events...)
 	return nil
+}
+
+// books reports whether events book a host.
+func (w *world) books(events []event.Event) bool {
+	for _, ev := range events {
+		var write engine.Write
+		if ev, is := ev.(event.ResourceRecorded); is {
+			w.check(json.Unmarshal(ev.Write, &write))
+		}
+		for _, r := range write.Rows {
+			if w.check(r.SetState(r.State)); session.Booking(&r.Row) != nil {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // record appends events; the caller has mu.
@@ -184,12 +210,26 @@ func (w *world) record(host string, events ...event.Event) {
 
 // Target implements Server.
 func (w *world) Target(_ context.Context, host string) (*managed.Target, error) {
-	h, ok := w.roster[host]
+	h, ok := w.Roster()[host]
 	return &managed.Target{Host: host, Declared: ok, Delegation: h.Delegation, Bundle: &spec.Set{}}, nil
 }
 
 // Roster implements Server.
-func (w *world) Roster() map[string]fleet.RosterHost { return w.roster }
+func (w *world) Roster() map[string]fleet.RosterHost {
+	w.rosterMu.Lock()
+	defer w.rosterMu.Unlock()
+	return w.roster
+}
+
+// bounds declares a host otherwise: in another roster, as a release does.
+func (w *world) bounds(host string, change func(*spec.Bounds)) {
+	w.rosterMu.Lock()
+	defer w.rosterMu.Unlock()
+	h, d := w.roster[host], *w.roster[host].Delegation
+	change(&d.Bounds)
+	h.Delegation, w.roster = &d, maps.Clone(w.roster)
+	w.roster[host] = h
+}
 
 // Bundle implements Server.
 func (w *world) Bundle(context.Context, digest.Digest) (*fleet.Bundle, error) {
@@ -217,7 +257,11 @@ func (w *world) live() {
 		case <-w.ctx.Done():
 			return
 		case <-w.changed:
-			pass(time.Second)
+			select {
+			case <-w.ctx.Done():
+				return
+			case <-time.After(time.Second):
+			}
 		case <-timer.C:
 		}
 		timer.Reset(w.tend())
@@ -323,7 +367,7 @@ func (w *world) breaks(host, id string, broken bool) {
 func (w *world) holds() {
 	w.t.Helper()
 	byHost := map[string][]session.PodReport{}
-	for _, b := range w.state.Booked {
+	for _, b := range w.state.Booked.All() {
 		byHost[b.Host] = append(byHost[b.Host], b)
 	}
 	for name, all := range byHost {

@@ -28,6 +28,7 @@ const (
 	Missing      Code = "missing"
 	MassRemoval  Code = "mass-removal"
 	Full         Code = "full"
+	Overtaken    Code = "overtaken" // it is not as it was read
 )
 
 // Refusal says why nothing was decided, and what would change that.
@@ -77,6 +78,10 @@ type Input struct {
 	// StopLead for that.
 	StopFrom clock.Instant
 	Envelope json.RawMessage
+	// Version is that of the entry which the change was made on, as it was read; zero is whichever there is.
+	Version uint64
+	// Create refuses a resource that is in the layer already.
+	Create bool
 }
 
 // StopLead is how long before its end the host may begin to stop a resource, at most half of the
@@ -89,6 +94,19 @@ func (in *Input) stopFrom(now clock.Instant) clock.Instant {
 		return min(in.StopFrom, in.NotAfter)
 	}
 	return in.NotAfter.Add(-min(StopLead, in.NotAfter.Sub(now)/2))
+}
+
+// madeOn refuses a change that was made on another entry than the present one.
+func (in *Input) madeOn(host string, had Entry, there bool) error {
+	switch id := ID(in.Kind, in.Name); {
+	case in.Create && there:
+		return refuse(Overtaken, "%s is on host %s already, set by %s: change that one, or give another name", id, host, had.Actor)
+	case in.Version != 0 && !there:
+		return refuse(Overtaken, "%s was removed from host %s after you read it: nothing was set", id, host)
+	case in.Version != 0 && in.Version != had.Version:
+		return refuse(Overtaken, "%s on host %s was changed by %s after you read it: read it again, and make your change on that", id, host, had.Actor)
+	}
+	return nil
 }
 
 // verbs says which kinds take a verb.
@@ -192,9 +210,12 @@ func Set(s *State, t *Target, in Input, c Change) ([]event.Event, error) {
 	if in.NotAfter != 0 && in.NotAfter.Reached(c.Now) {
 		return nil, refuse(Invalid, "%s: notAfter is %s, which is over", ID(in.Kind, in.Name), in.NotAfter)
 	}
-	if h := s.Hosts[t.Host]; h != nil {
-		id := ID(in.Kind, in.Name)
-		old, known := h.Entries[id]
+	h := s.Hosts[t.Host]
+	old, known := h.entry(in.Kind, in.Name)
+	if err := in.madeOn(t.Host, old, known); err != nil {
+		return nil, err
+	}
+	if h != nil {
 		if known && string(old.Spec) == string(value) && old.NotAfter == in.NotAfter && (in.StopFrom == 0 || old.StopFrom == in.StopFrom) && string(old.Envelope) == string(in.Envelope) {
 			return nil, nil
 		}

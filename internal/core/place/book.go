@@ -6,14 +6,47 @@ import (
 	"strings"
 )
 
-// book is the hosts by name, each with its calendar, and room to look at one at a time.
+// Calendar is hosts with what is reserved on them, made ready for many requests, which may come at once. It does not change.
+type Calendar struct {
+	hosts []hostBook // by name
+}
+
+// book reads a calendar, with room for one host at a time.
 type book struct {
-	hosts []hostBook
+	*Calendar
 	over  []*Reservation
 	ends  []*Reservation
 	busy  []bool
 	gpus  []int
 	seen  candidate
+	brief bool // reasons are codes without messages
+}
+
+func (c *Calendar) read() *book { return &book{Calendar: c} }
+
+// own is a book that may reserve.
+func (c *Calendar) own() *book { return &book{Calendar: &Calendar{slices.Clone(c.hosts)}} }
+
+// Place chooses the host of a pod.
+func (c *Calendar) Place(req Request) Decision { return c.read().place(&req) }
+
+// Choose is Place with the codes of the reasons alone: their messages take most of the time.
+func (c *Calendar) Choose(req Request) Decision {
+	b := c.read()
+	b.brief = true
+	return b.place(&req)
+}
+
+// Without is the calendar without what an owner reserved.
+func (c *Calendar) Without(owner string) *Calendar {
+	out := &Calendar{slices.Clone(c.hosts)}
+	of := func(r *Reservation) bool { return r.Owner == owner }
+	for i := range out.hosts {
+		if h := &out.hosts[i]; slices.ContainsFunc(h.reserved, of) {
+			h.reserved = slices.DeleteFunc(slices.Clone(h.reserved), of)
+		}
+	}
+	return out
 }
 
 // hostBook is a host with its reservations in order of their start.
@@ -22,9 +55,9 @@ type hostBook struct {
 	reserved []*Reservation
 }
 
-// newBook leaves out reservations of hosts that are not there.
-func newBook(hosts []Host, reservations []Reservation) *book {
-	b := &book{hosts: make([]hostBook, len(hosts))}
+// NewCalendar leaves out reservations of hosts that are not there. It keeps both slices, which are not to be changed any more.
+func NewCalendar(hosts []Host, reservations []Reservation) *Calendar {
+	b := &Calendar{hosts: make([]hostBook, len(hosts))}
 	for i := range hosts {
 		b.hosts[i].Host = &hosts[i]
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/prose"
 )
 
@@ -94,7 +95,12 @@ func refusing[T any](filters []filter[T], req *Request, h T) *filter[T] {
 	return &filters[i]
 }
 
-func (r *Request) apart(o *Reservation) bool { return r.avoids(&o.Pod) || o.avoids(&r.Pod) }
+func (r *Request) apart(o *Reservation) bool { return r.Apart(&o.Pod) }
+
+// Takes reports whether the host takes pods now, whatever they want of it.
+func (h *Host) Takes() bool {
+	return refusing(hostFilters, &Request{Selector: fleet.Selector{All: true}}, h) == nil
+}
 
 func apartMessage(o *Reservation) string {
 	return o.Owner + " is on the host until " + prose.Date(o.Slot.To) + ", and the two share no host"

@@ -1,15 +1,11 @@
 package place
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/prose"
 )
-
-// maxTrials bounds how many sets of owners NextSlot tries in search of the smallest.
-const maxTrials = 20_000
 
 // Next is when a request finds room, and what would make it sooner.
 type Next struct {
@@ -37,41 +33,37 @@ type Freed struct {
 // that ends first. Where more than 20,000 sets would have to be tried it is one of
 // which none can be left out.
 func NextSlot(req Request, hosts []Host, reservations []Reservation, horizon clock.Instant) Next {
-	b := newBook(hosts, reservations)
-	next := Next{Decision: b.place(&req)}
+	c := NewCalendar(hosts, reservations)
+	next := Next{Decision: c.Place(req)}
 	if next.Decision.Placed() || req.Validate() != nil {
 		return next
 	}
-	next.FreedBy = b.freedBy(&req)
-	if from, found := b.earliest(&req, horizon); found {
+	next.FreedBy = c.FreedBy(req)
+	if from, found := c.Earliest(req, horizon); found {
 		later := req
 		later.Slot = req.Slot.at(from)
-		next.Decision = b.place(&later)
+		next.Decision = c.Place(later)
 	} else {
 		next.Decision.Message += ", and no slot that begins by " + prose.Date(horizon) + " is free"
 	}
 	return next
 }
 
-// earliest is when the first host has room that has none in the slot asked for.
-func (b *book) earliest(req *Request, horizon clock.Instant) (first clock.Instant, found bool) {
+// Earliest is when the first host has room by the horizon for a request that none has room for in its own slot.
+func (c *Calendar) Earliest(req Request, horizon clock.Instant) (first clock.Instant, found bool) {
+	b := c.read()
 	for i := range b.hosts {
 		h := &b.hosts[i]
-		if refusing(hostFilters, req, h.Host) != nil {
+		if refusing(hostFilters, &req, h.Host) != nil || !b.fits(&hostBook{Host: h.Host}, &req, req.Slot) {
 			continue
 		}
-		var starts []clock.Instant
-		for _, r := range h.reserved {
-			if r.Slot.To > req.Slot.From && r.Slot.To <= horizon {
-				starts = append(starts, r.Slot.To)
-			}
-		}
+		starts := h.ends(req.Slot.From, horizon)
 		slices.Sort(starts)
 		for _, from := range starts {
 			if found && from >= first {
 				break
 			}
-			if refusing(slotFilters, req, b.candidate(h, req, req.Slot.at(from))) == nil {
+			if b.fits(h, &req, req.Slot.at(from)) {
 				first, found = from, true
 			}
 		}
@@ -79,138 +71,31 @@ func (b *book) earliest(req *Request, horizon clock.Instant) (first clock.Instan
 	return first, found
 }
 
-// freedBy finds the smallest set of owners without whom a host has room.
-func (b *book) freedBy(req *Request) (best *Freed) {
-	var in []freeing
-	most := 0
-	for i := range b.hosts {
-		h := &b.hosts[i]
-		if refusing(hostFilters, req, h.Host) != nil {
-			continue
-		}
-		f := freeing{book: b, req: req, host: *h, owners: h.ownersWithin(req.Slot)}
-		if f.fits(f.owners) {
-			in, most = append(in, f), max(most, len(f.owners))
-		}
-	}
-	trials := maxTrials
-	for size := 1; size <= most; size++ {
-		for i := range in {
-			best = in[i].smallest(size, best, &trials)
-		}
-		if best != nil {
-			return best
-		}
-		if trials < 0 {
-			break
-		}
-	}
-	for i := range in {
-		best = better(best, in[i].irreducible())
-	}
-	return best
-}
-
-// freeing tries what one host would have room for.
-type freeing struct {
-	*book
-	req    *Request
-	host   hostBook
-	owners []string // of what overlaps the slot, those first that end first
-}
-
-// until is when the last reservation of an owner within the slot ends.
-func (h *hostBook) until(owner string, slot Slot) (at clock.Instant) {
+// ends are when reservations of the host end after an instant, up to the horizon.
+func (h *hostBook) ends(after, horizon clock.Instant) (at []clock.Instant) {
 	for _, r := range h.reserved {
-		if r.Owner == owner && r.Slot.Overlaps(slot) {
-			at = max(at, r.Slot.To)
+		if r.Slot.To > after && r.Slot.To <= horizon {
+			at = append(at, r.Slot.To)
 		}
 	}
 	return at
 }
 
-func (h *hostBook) ownersWithin(slot Slot) (owners []string) {
-	for _, r := range h.reserved {
-		if r.Slot.Overlaps(slot) {
-			owners = append(owners, r.Owner)
+// Unchanged is until when a calendar without room in a slot has none in what is left of it: until the first
+// end of a reservation after its start, or the end of the slot.
+func (c *Calendar) Unchanged(slot Slot) clock.Instant {
+	at := slot.To
+	for i := range c.hosts {
+		for _, r := range c.hosts[i].reserved {
+			if r.Slot.To > slot.From {
+				at = min(at, r.Slot.To)
+			}
 		}
 	}
-	slices.Sort(owners)
-	owners = slices.Compact(owners)
-	slices.SortStableFunc(owners, func(a, b string) int { return cmp.Compare(h.until(a, slot), h.until(b, slot)) })
-	return owners
+	return at
 }
 
-// fits reports whether the host has room without the reservations of these owners.
-func (f *freeing) fits(without []string) bool {
-	h := hostBook{Host: f.host.Host}
-	for _, r := range f.host.reserved {
-		if r.Slot.Overlaps(f.req.Slot) && !slices.Contains(without, r.Owner) {
-			h.reserved = append(h.reserved, r)
-		}
-	}
-	return refusing(slotFilters, f.req, f.candidate(&h, f.req, f.req.Slot)) == nil
-}
-
-// smallest tries every set of a size, and returns the better of the best so far and what it finds.
-// Sets come in the order of their ends, so that the first that does is the best of the host.
-func (f *freeing) smallest(size int, best *Freed, trials *int) *Freed {
-	if size > len(f.owners) {
-		return best
-	}
-	// The last to end is chosen first: it is what sets are compared by.
-	for last := size - 1; last < len(f.owners); last++ {
-		set := make([]string, 0, size)
-		if found := f.extend(set, 0, last, size-1, trials); found != nil {
-			return better(best, f.freed(found))
-		}
-	}
-	return best
-}
-
-// extend adds n owners from those in [from, last), then the one at last, and returns the
-// first such set that does.
-func (f *freeing) extend(set []string, from, last, n int, trials *int) []string {
-	if n == 0 {
-		set = append(set, f.owners[last])
-		if *trials--; *trials < 0 || !f.fits(set) {
-			return nil
-		}
-		return set
-	}
-	for i := from; i <= last-n && *trials >= 0; i++ {
-		if found := f.extend(append(set, f.owners[i]), i+1, last, n-1, trials); found != nil {
-			return found
-		}
-	}
-	return nil
-}
-
-// irreducible leaves out of all owners each that can be, those first that end last.
-func (f *freeing) irreducible() *Freed {
-	set := slices.Clone(f.owners)
-	for _, owner := range slices.Backward(f.owners) {
-		without := slices.DeleteFunc(slices.Clone(set), func(o string) bool { return o == owner })
-		if f.fits(without) {
-			set = without
-		}
-	}
-	return f.freed(set)
-}
-
-func (f *freeing) freed(set []string) *Freed {
-	out := &Freed{Host: f.host.Name, Owners: slices.Sorted(slices.Values(set))}
-	for _, owner := range set {
-		out.Until = max(out.Until, f.host.until(owner, f.req.Slot))
-	}
-	return out
-}
-
-// better is the smaller of two sets, then the one that ends first, then that of the first
-// name; nil is no set.
-func better(a, b *Freed) *Freed {
-	if a == nil || cmp.Or(cmp.Compare(len(b.Owners), len(a.Owners)), cmp.Compare(b.Until, a.Until), cmp.Compare(b.Host, a.Host)) < 0 {
-		return b
-	}
-	return a
+// fits reports whether a host has room for a request in a slot.
+func (b *book) fits(h *hostBook, req *Request, slot Slot) bool {
+	return refusing(slotFilters, req, b.candidate(h, req, slot)) == nil
 }

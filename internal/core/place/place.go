@@ -139,7 +139,7 @@ func (r *Request) Reserve(d Decision) Reservation {
 
 // Place chooses the host of a pod.
 func Place(req Request, hosts []Host, reservations []Reservation) Decision {
-	return newBook(hosts, reservations).place(&req)
+	return NewCalendar(hosts, reservations).Place(req)
 }
 
 // place decides one request with its reasons.
@@ -151,8 +151,7 @@ func (b *book) place(req *Request) Decision {
 	}
 	all := b.options(req, &d.LeftOut)
 	if d.Feasible = len(all); d.Feasible == 0 {
-		d.Message = none(req, d.LeftOut)
-		return d
+		return req.Refused(d.LeftOut)
 	}
 	first, second := best(all)
 	d.Host, d.GPUs = first.name, first.gpus
@@ -161,6 +160,11 @@ func (b *book) place(req *Request) Decision {
 		d.Message = fmt.Sprintf("host %s is chosen of %d with room: it has %s", d.Host, len(all), decisive(&first.score, &second.score))
 	}
 	return d
+}
+
+// Refused is the decision on a request for which these hosts are all that there are, with the reason of each.
+func (r *Request) Refused(out []Reason) Decision {
+	return Decision{Owner: r.Owner, Slot: r.Slot, Message: none(r, out), LeftOut: out}
 }
 
 // none counts the reasons, in the order of the filters.

@@ -63,20 +63,28 @@ func (b *book) options(req *Request, out *[]Reason) []option {
 		h := &b.hosts[i]
 		if f := refusing(hostFilters, req, h.Host); f != nil {
 			if out != nil {
-				*out = append(*out, Reason{h.Name, f.code, f.message(req, h.Host)})
+				*out = append(*out, Reason{h.Name, f.code, worded(b, f, req, h.Host)})
 			}
 			continue
 		}
 		c := b.candidate(h, req, req.Slot)
 		if f := refusing(slotFilters, req, c); f != nil {
 			if out != nil {
-				*out = append(*out, Reason{h.Name, f.code, f.message(req, c)})
+				*out = append(*out, Reason{h.Name, f.code, worded(b, f, req, c)})
 			}
 			continue
 		}
 		all = append(all, option{gpus: append([]int(nil), c.gpus...), score: c.score(mates)})
 	}
 	return all
+}
+
+// worded is the message of a filter, where it is read.
+func worded[T any](b *book, f *filter[T], req *Request, h T) string {
+	if b.brief {
+		return ""
+	}
+	return f.message(req, h)
 }
 
 // best are the first and the second by rank.

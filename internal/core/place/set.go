@@ -25,7 +25,12 @@ type Placement struct {
 // 100,000 visits of hosts it ends. So a set may be refused that a longer search, or other GPUs of
 // the same hosts, would fit.
 func PlaceAll(reqs []Request, hosts []Host, reservations []Reservation) Placement {
-	b, out := newBook(hosts, reservations), Placement{}
+	return NewCalendar(hosts, reservations).PlaceAll(reqs)
+}
+
+// PlaceAll is PlaceAll on a calendar.
+func (c *Calendar) PlaceAll(reqs []Request) Placement {
+	b, out := c.own(), Placement{}
 	var undo []func()
 	for i := range reqs {
 		d := b.place(&reqs[i])

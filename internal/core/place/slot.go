@@ -51,6 +51,9 @@ type Reservation struct {
 	GPUs      []int     `json:"gpus,omitempty"`
 }
 
+// Apart reports whether one of two names the other among those it shares no host with.
+func (p *Pod) Apart(o *Pod) bool { return p.avoids(o) || o.avoids(p) }
+
 // order is that of a host's calendar.
 func order(a, b *Reservation) int {
 	return cmp.Or(cmp.Compare(a.Slot.From, b.Slot.From), cmp.Compare(a.Slot.To, b.Slot.To), strings.Compare(a.Owner, b.Owner),

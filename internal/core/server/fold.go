@@ -46,17 +46,19 @@ type State struct {
 	Health  *health.State
 	Nodes   *drift.State
 	Rows    *engine.Table // of sessions, and of what is below them
-	Booked  session.Bookings
-	Inbox   *status.Inbox // nil where the plan is folded alone
-	folds   []Fold        // in the order in which they read an entry and decide
-	planner Fold          // of folds
-	inbox   *inboxFold    // of folds
+	Booked  *session.Bookings
+	// Troubles are the rows of sessions that a person may be needed for.
+	Troubles session.Troubles
+	Inbox    *status.Inbox // nil where the plan is folded alone
+	folds    []Fold        // in the order in which they read an entry and decide
+	planner  Fold          // of folds
+	inbox    *inboxFold    // of folds
 }
 
 // NewState returns the state before the first event. The folds of first come before
 // all others: the plan reads the documents that they find.
 func NewState(docs plan.Documents, first ...Fold) *State {
-	s := &State{Plan: plan.New(docs), Managed: managed.New(), Health: health.New(), Nodes: drift.New(), Rows: engine.NewTable(), Booked: session.Bookings{}, Inbox: status.NewInbox()}
+	s := &State{Plan: plan.New(docs), Managed: managed.New(), Health: health.New(), Nodes: drift.New(), Rows: engine.NewTable(), Booked: new(session.Bookings), Inbox: status.NewInbox()}
 	s.planner, s.inbox = &planFold{State: s, docs: docs}, &inboxFold{State: s}
 	s.folds = append(first, healthFold{s}, managedFold{s}, nodesFold{s}, rowsFold{s}, s.planner, s.inbox)
 	return s

@@ -166,22 +166,35 @@ func (f rowsFold) fold(raw json.RawMessage) error {
 	if err := json.Unmarshal(raw, &w); err != nil {
 		return err
 	}
+	before := make([]engine.Row, len(w.Rows))
+	for i := range w.Rows {
+		before[i], _ = f.Rows.Get(w.Rows[i].Ref) // the zero row where there is none
+	}
 	if err := f.Rows.Fold(w); err != nil {
 		return err
 	}
-	for _, r := range w.Rows {
-		if row, err := f.Rows.Get(r.Ref); err == nil {
-			f.Booked.Note(&row)
+	for i := range w.Rows {
+		row, err := f.Rows.Get(w.Rows[i].Ref)
+		if err != nil {
+			continue
+		}
+		f.Booked.Note(&row)
+		f.Troubles.Note(&row)
+		if !session.Alike(&before[i], &row) {
+			f.inbox.noteSession(session.Of(row.Ref))
 		}
 	}
 	for _, ref := range w.Purged {
-		delete(f.Booked, ref)
+		f.Booked.Drop(ref)
+		f.Troubles.Drop(ref)
+		f.inbox.noteSession(session.Of(ref))
 	}
 	return nil
 }
 
 func (f rowsFold) Restore(raw json.RawMessage) error {
-	f.State.Rows, f.State.Booked = engine.NewTable(), session.Bookings{}
+	f.State.Rows, f.State.Booked = engine.NewTable(), new(session.Bookings)
+	f.State.Troubles = session.Troubles{}
 	if len(raw) == 0 {
 		return nil
 	}

@@ -67,13 +67,19 @@ func (f *inboxFold) note(e *event.Entry) {
 			mark(&f.nodes, name)
 		}
 		mark(&f.objects, e.Subject.String())
-	case e.Type == event.ResourceRecorded{}.EventType():
-		mark(&f.sessions, e.Subject.Name)
+	case e.Type == event.ResourceRecorded{}.EventType(): // the fold of rows notes what of it people see
 	case host != "":
 		mark(&f.hosts, host)
 	default:
 		f.fleet = true
 		f.everyHost = f.everyHost || stopsHosts[e.Type]
+	}
+}
+
+// noteSession marks a session whose description changed.
+func (f *inboxFold) noteSession(name string) {
+	if f != nil && f.seen && name != "" {
+		mark(&f.sessions, name)
 	}
 }
 
@@ -212,7 +218,7 @@ func (f *inboxFold) look(now clock.Instant) (keys []string, items []status.Item)
 	}
 	for _, name := range slices.Sorted(maps.Keys(f.sessions)) {
 		keys = append(keys, session.KindSession+"/"+name)
-		items = appendItem(items, session.Item(f.Rows, name, now.Time()))
+		items = f.ofSession(items, name, now)
 	}
 	return keys, items
 }
@@ -244,9 +250,16 @@ func (s *State) Attention(now clock.Instant) (items []status.Item) {
 		items = appendItem(items, s.Nodes.ObjectItem(key, now))
 	}
 	for _, name := range session.Names(s.Rows.List(engine.Filter{Kind: session.KindSession})) {
-		items = appendItem(items, session.Item(s.Rows, name, now.Time()))
+		items = s.ofSession(items, name, now)
 	}
 	return items
+}
+
+func (s *State) ofSession(items []status.Item, name string, now clock.Instant) []status.Item {
+	if !s.Troubles.Any(name) {
+		return items
+	}
+	return appendItem(items, session.Item(s.Rows, name, now.Time()))
 }
 
 func (s *State) ofHosts(items []status.Item, names []string) []status.Item {

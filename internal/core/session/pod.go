@@ -72,6 +72,9 @@ type PodSeen struct {
 	Choice place.Decision `json:"choice,omitzero"`
 	Next   time.Time      `json:"next,omitzero"`
 	Freed  *place.Freed   `json:"freed,omitempty"`
+	// Unsearched is set where neither was searched for, because many pods that differ wait: Waiting is how many wait.
+	Unsearched bool `json:"unsearched,omitempty"`
+	Waiting    int  `json:"waiting,omitempty"`
 	// Unfit says why the booked host has no room for the slot as it is now.
 	Unfit string `json:"unfit,omitempty"`
 	// Lost says why the booked host cannot run it any longer; Offline that it is not connected.
@@ -110,11 +113,14 @@ func (SetWorkloads) ActionName() string { return "set-workloads" }
 func (RemoveWorkloads) ActionName() string { return "remove-workloads" }
 
 // lookForRoom is how often a pod that has no room looks for some: what others give back, and hosts that
-// come, wake nobody else.
-const lookForRoom = 30 * time.Second
+// come, wake nobody else. Where many wait it is less often, so that all of them together look 20 times a second.
+const (
+	lookForRoom  = 30 * time.Second
+	betweenLooks = time.Second / 20
+)
 
 func (o *PodSeen) lookAgain(now time.Time) time.Time {
-	if at := now.Add(lookForRoom); o.Next.IsZero() || at.Before(o.Next) {
+	if at := now.Add(max(lookForRoom, time.Duration(o.Waiting)*betweenLooks)); o.Next.IsZero() || at.Before(o.Next) {
 		return at
 	}
 	return o.Next
@@ -216,6 +222,9 @@ func noRoom(o *PodSeen) string {
 	why := o.Choice.Message
 	if !o.Next.IsZero() {
 		why += "; there is room from " + o.Next.Format(time.RFC3339)
+	}
+	if o.Unsearched {
+		why += "; when there is room is not known yet: many pods that differ wait"
 	}
 	if f := o.Freed; f != nil {
 		why += fmt.Sprintf("; sooner on %s without %s", f.Host, strings.Join(f.Owners, ", "))

@@ -45,6 +45,34 @@ func QuotaOf(rows Rows, owner string) (q Quota) {
 	return Quota{}
 }
 
+// Bounds are the names of what a quota bounds.
+var Bounds = []string{"sessions", "pods", "milliCPU", "memory", "gpus", "length", "calls"}
+
+// With is the quota with those bounds of another one alone that only names.
+func (q Quota) With(o Quota, only []string, found *Problems) Quota {
+	for _, name := range only {
+		switch name {
+		case "sessions":
+			q.Sessions = o.Sessions
+		case "pods":
+			q.Pods = o.Pods
+		case "milliCPU":
+			q.MilliCPU = o.MilliCPU
+		case "memory":
+			q.Memory = o.Memory
+		case "gpus":
+			q.GPUs = o.GPUs
+		case "length":
+			q.Length = o.Length
+		case "calls":
+			q.Calls = o.Calls
+		default:
+			found.add("only", "%q is no bound of a quota: expected one of %s", name, strings.Join(Bounds, ", "))
+		}
+	}
+	return q
+}
+
 // QuotaRef is the row of an owner's quota.
 func QuotaRef(owner string) engine.Ref { return engine.Ref{Kind: KindQuota, ID: owner} }
 
@@ -87,18 +115,11 @@ func UsageOf(name string, s *Spec) Usage {
 	return t
 }
 
-// Exceeded finds what of a session is beyond the quota of its owner, beside the sessions among rows. It returns
+// Exceeded finds what of a session is beyond the quota of its owner, beside the sessions of these rows. It returns
 // Problems.
-func Exceeded(rows interface {
-	Rows
-	List(f engine.Filter) []engine.Row
-}, name string, s *Spec) error {
-	q := QuotaOf(rows, s.Owner)
-	if q.IsZero() {
-		return nil
-	}
+func (q Quota) Exceeded(sessions []engine.Row, name string, s *Spec) error {
 	var others []Usage
-	for _, row := range rows.List(engine.Filter{Kind: KindSession}) {
+	for _, row := range sessions {
 		var o Spec
 		if row.Phase.Terminal() {
 			continue

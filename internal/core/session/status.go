@@ -107,6 +107,26 @@ func Describe(rows Rows, name string, now time.Time) (Status, error) {
 	return st, nil
 }
 
+// Below lists the rows that a session's description is made of, beside its own.
+func Below(row *engine.Row) (refs []engine.Ref, err error) {
+	var s Spec
+	if err := json.Unmarshal(row.Desired, &s); err != nil {
+		return nil, err
+	}
+	for i := range s.Parts {
+		p := &s.Parts[i]
+		part := below(row.Ref, KindPart, p.Name)
+		refs = append(refs, part)
+		for k := range p.Pods {
+			refs = append(refs, below(part, KindPod, p.Pods[k].Name))
+		}
+		for k := range p.Phases {
+			refs = append(refs, below(part, KindPhase, p.Phases[k].Name))
+		}
+	}
+	return refs, nil
+}
+
 // Table lists rows of sessions.
 type Table interface {
 	Rows

@@ -112,7 +112,7 @@ func TestQuota(t *testing.T) {
 		for _, of := range []string{"ann", Everybody} {
 			set(engine.Upsert(QuotaRef(of), c.quota))
 			got := ""
-			if err := Exceeded(table, "new", c.ask); err != nil {
+			if err := QuotaOf(table, c.ask.Owner).Exceeded(table.List(engine.Filter{Kind: KindSession}), "new", c.ask); err != nil {
 				got = err.Error()
 			}
 			if c.want == "" && got != "" || !strings.Contains(got, c.want) {
@@ -122,7 +122,7 @@ func TestQuota(t *testing.T) {
 		}
 		set(engine.Upsert(QuotaRef("ann"), Quota{Sessions: 100}))
 		set(engine.Upsert(QuotaRef(Everybody), Quota{Length: 1}))
-		if err := Exceeded(table, "one", c.ask); err != nil && strings.HasPrefix(c.ask.Owner, "ann") {
+		if err := QuotaOf(table, c.ask.Owner).Exceeded(table.List(engine.Filter{Kind: KindSession}), "one", c.ask); err != nil && strings.HasPrefix(c.ask.Owner, "ann") {
 			t.Errorf("the quota of somebody is not before that of everybody: %v", err)
 		}
 		set(engine.Delete(QuotaRef("ann")))

@@ -320,6 +320,11 @@ export interface EventPage {
 }
 
 export interface ExtendSession {
+  by?: number;
+  end?: string;
+}
+
+export interface ExtendedSession {
   end: string;
 }
 
@@ -729,6 +734,7 @@ export interface ManagedResource {
   signed: boolean;
   spec: unknown;
   verb?: string;
+  version?: number;
 }
 
 export interface Mark {
@@ -1031,6 +1037,7 @@ export interface OwnerQuota {
   owner: string;
   pods?: number;
   sessions?: number;
+  version: number;
 }
 
 export interface PageEpisodeRow {
@@ -1168,6 +1175,7 @@ export interface PushOutcome {
 
 export interface PutTemplate {
   document: string;
+  version?: number;
 }
 
 export interface QuarantineRow {
@@ -1587,16 +1595,6 @@ export interface SessionPreview {
   pods: PlacedPod[] | null;
 }
 
-export interface SessionQuota {
-  calls?: string[] | null;
-  gpus?: number;
-  length?: number;
-  memory?: number;
-  milliCPU?: number;
-  pods?: number;
-  sessions?: number;
-}
-
 export interface SessionResources {
   memory?: number;
   milliCPU?: number;
@@ -1619,6 +1617,7 @@ export interface SessionTemplate {
   owner: string;
   parameters: SessionParameter[] | null;
   updated: string;
+  version: number;
 }
 
 export interface SessionTimeslot {
@@ -1644,11 +1643,25 @@ export interface SetObject {
   version?: number;
 }
 
+export interface SetQuota {
+  calls?: string[] | null;
+  gpus?: number;
+  length?: number;
+  memory?: number;
+  milliCPU?: number;
+  only?: string[] | null;
+  pods?: number;
+  sessions?: number;
+  version?: number;
+}
+
 export interface SetResource {
+  create?: boolean;
   envelope?: unknown;
   notAfter?: number;
   reason?: string;
   spec: unknown;
+  version?: number;
 }
 
 export interface SettingsPatch {
@@ -1816,7 +1829,7 @@ export interface Answers {
   "discard-kept-volume": void;
   "end-safe-mode": RestoreWait;
   "enrolment": Enrolment;
-  "extend-session": void;
+  "extend-session": ExtendedSession;
   "foresee-release": Refusing[] | null;
   "freeze-host": Frozen;
   "get-forecast": Forecast;

@@ -135,7 +135,7 @@ function SnapshotOf({ place: { host, name } }: { place: Place }) {
         });
         const old = before?.spec as { workspace?: string; take?: number; keep?: string[] } | undefined;
         if (old && old.workspace !== name) throw new Error(`snapshot ${g.as} is of workspace ${old.workspace}: give another name`);
-        return call("set-resource", parts, { spec: { workspace: name, take: (old?.take ?? 0) + 1, live: g.live === "true", keep: old?.keep }, reason: g.reason });
+        return call("set-resource", parts, { spec: { workspace: name, take: (old?.take ?? 0) + 1, live: g.live === "true", keep: old?.keep }, reason: g.reason, ...(before ? { version: before.version } : { create: true }) });
       }}
       line={(g) => `steady workspace snapshot ${host}/${name}${g.as !== name ? ` --as ${g.as}` : ""}${g.live ? " --live" : ""}${because(g)}`} />
   );
@@ -206,7 +206,8 @@ function Edit({ place, schema, set, signed, others }: { place: Place; schema: Sc
   };
   const of = (kind: string, as = "") => others.filter((r) => r.kind === kind && r.declared).map((r) => as + r.name);
   const names = { image: [...of("image"), ...of("snapshot", "snapshot/")], workspace: of("workspace") };
-  const body = (g: Record<string, string>): SetResource => ({ spec: doc, reason: g.reason, ...(g.hours ? { notAfter: Date.now() + Math.round(Number(g.hours) * 3_600_000) } : {}) });
+  const [base] = useState(set?.version); // what the draft was made of
+  const body = (g: Record<string, string>): SetResource => ({ spec: doc, reason: g.reason, ...(set ? { version: base } : { create: true }), ...(g.hours ? { notAfter: Date.now() + Math.round(Number(g.hours) * 3_600_000) } : {}) });
   if (signed) return <p>This host takes only what an operator signed, where the keys are: <Command line={`steady apply -f ${name}.yaml ${host} --sign keys`} /></p>;
   return (
     <>

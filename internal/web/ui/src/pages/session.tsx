@@ -64,7 +64,7 @@ function Verbs({ s, slot, over }: { s: Session; slot: Slot; over: boolean }) {
       {early && operate("start", "Start", "It comes up now, and starts; its end stays. It is refused where others have booked its hosts until then.")}
       {early && operate("cancel", "Cancel", "It is taken back, and its hosts are free again: nothing of it has come up.", true)}
       {!over && !early && operate("stop", "Stop", "All of it is taken down, in reverse order, and its hosts are free again.", true)}
-      {!over && <Extend name={s.name} slot={slot} />}
+      {!over && <Extend name={s.name} />}
       {s.state !== "Retired" && operate("reconcile", "Reconcile", "All of it is checked now.")}
     </div>
   );
@@ -74,12 +74,12 @@ const When = ({ at }: { at: number }) => <><Time at={at} /> <span class="dim">{a
 
 const minute = 60_000;
 
-// Extend moves the end that is shown, as the command line does.
-function Extend({ name, slot }: { name: string; slot: Slot }) {
+// Extend moves the end from where it is when the server decides it.
+function Extend({ name }: { name: string }) {
   const body = (g: Record<string, string>) => {
     const by = Number(g.minutes) * minute;
     if (!Number.isInteger(by) || by === 0) throw new Error(`${g.minutes} are no minutes: give a number such as 30, or -30`);
-    return { end: new Date(slot.end + by).toISOString() };
+    return { by };
   };
   return (
     <Verb operation="extend-session" label="Extend" parts={{ name }} noReason what="Its end moves, and its cleanup deadline by as much. It is refused where others have booked its hosts by then."

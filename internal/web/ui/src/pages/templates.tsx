@@ -1,4 +1,4 @@
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import type { SessionTemplate } from "../api";
 import { NewSession } from "../parts/newsession";
 import { Command, Empty, Loaded, Section } from "../parts/layout";
@@ -52,7 +52,7 @@ export function TemplatePage({ name }: { name: string }) {
               ? <Section title="New session"><NewSession key={JSON.stringify(t.parameters)} template={t} /></Section>
               : <Section title="Parameters"><p>{(t.parameters ?? []).map((p) => `${p.name} (${p.type})`).join(", ") || "none"}</p></Section>}
             <Section title="Document">
-              {changing() ? <Put key={t.document} document={t.document ?? ""} /> : <pre tabIndex={0}>{t.document}</pre>}
+              {changing() ? <Put of={name} document={t.document ?? ""} version={t.version} /> : <pre tabIndex={0}>{t.document}</pre>}
               <div class="verbs" role="group" aria-label="Verbs">
                 <Verb operation="remove-template" label="Remove" parts={{ name }} noReason danger what="Sessions that were made of it stay." done={() => go("/templates")} line={() => `steady session template remove ${name}`} />
               </div>
@@ -73,11 +73,18 @@ async function nameIn(yaml: string): Promise<string> {
 }
 
 // Put sets a template from its document, new or again.
-function Put({ document }: { document: string }) {
+function Put({ of, document, version }: { of?: string; document: string; version?: number }) {
   const [text, setText] = useState(document);
+  const [base, setBase] = useState({ document, version }); // what the text was made of
+  useEffect(() => {
+    if (text !== base.document) return; // a draft stays, and is refused if the template is another one now
+    setText(document);
+    setBase({ document, version });
+  }, [document, version]);
   const send = async () => {
     const name = await nameIn(text);
-    await call("put-template", { name }, { document: text });
+    await call("put-template", { name }, { document: text, ...(name === of && { version: base.version }) });
+    setBase({ document: text, version: base.version });
     go(`/templates/${name}`);
   };
   return (
@@ -86,7 +93,7 @@ function Put({ document }: { document: string }) {
         <label for="document">Template (YAML)</label>
         <textarea id="document" value={text} rows={Math.min(30, Math.max(8, text.split("\n").length))} spellcheck={false} onInput={(e) => setText(e.currentTarget.value)} />
       </div>
-      {text !== document && (
+      {text !== base.document && (
         <div class="verbs">
           <Verb operation="put-template" label="Put" noReason what="Whoever set a template first owns it. Sessions that were made of it stay as they are." send={send} line={() => "steady session template put -f FILE"} />
         </div>
