@@ -169,7 +169,10 @@ func refuse(name string, err error) error {
 // Without one nobody waits for another's to be durable.
 func (r *Runner) oneAtATime(ctx context.Context, owner string) (release func(), err error) {
 	bounded := false
-	if err := r.srv.ViewState(ctx, func(s *server.State) { bounded = !session.QuotaOf(s.Rows, owner).IsZero() }); err != nil {
+	if err := r.srv.ViewState(ctx, func(s *server.State) {
+		q, _ := session.QuotaOf(s.Rows, owner)
+		bounded = !q.IsZero()
+	}); err != nil {
 		return nil, err
 	}
 	if !bounded {
@@ -182,7 +185,11 @@ func (r *Runner) oneAtATime(ctx context.Context, owner string) (release func(), 
 // begin begins the life of a session that is asked for, or refuses it.
 func (r *Runner) begin(ctx context.Context, name string, s *session.Spec, actor string) error {
 	s.Owner, s.Created = actor, r.now().UTC()
+	s.SetAttempts(r.attempts)
 	if err := r.check(name, s); err != nil {
+		return err
+	}
+	if err := refuse(name, session.CheckNew(s, r.now())); err != nil {
 		return err
 	}
 	if err := s.Bind(name); err != nil {

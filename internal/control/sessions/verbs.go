@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/place"
 	"github.com/steadyfleet/steady/internal/core/server"
 	"github.com/steadyfleet/steady/internal/core/session"
@@ -45,17 +46,18 @@ func (r *Runner) Create(ctx context.Context, name string, s session.Spec, parame
 }
 
 // Preview says where the pods of a session would go now, and reserves nothing. Pods of parts that
-// wait for others are placed as if they came up at once.
-func (r *Runner) Preview(ctx context.Context, name string, s session.Spec, parameters map[string]any, actor string) (place.Placement, error) {
-	s, err := r.made(ctx, name, s, parameters)
+// wait for others are placed as if they came up at once. Room is when the pod that is refused is likely to get a host;
+// zero if that is not known.
+func (r *Runner) Preview(ctx context.Context, name string, s session.Spec, parameters map[string]any, actor string) (out place.Placement, room time.Time, err error) {
+	s, err = r.made(ctx, name, s, parameters)
 	if err != nil {
-		return place.Placement{}, err
+		return out, room, err
 	}
 	if err := r.begin(ctx, name, &s, actor); err != nil {
-		return place.Placement{}, err
+		return out, room, err
 	}
 	if err := r.learn(ctx); err != nil {
-		return place.Placement{}, err
+		return out, room, err
 	}
 	var requests []place.Request
 	for _, p := range s.Parts {
@@ -66,11 +68,22 @@ func (r *Runner) Preview(ctx context.Context, name string, s session.Spec, param
 			requests = append(requests, request)
 		}
 	}
-	var out place.Placement
-	err = r.srv.ViewState(ctx, func(st *server.State) {
-		out = place.PlaceAll(requests, r.hosts(st), st.Booked.Others(engine.Ref{}))
-	})
-	return out, err
+	var hosts []place.Host
+	var others []place.Reservation
+	if err := r.srv.ViewState(ctx, func(st *server.State) { hosts, others = r.hosts(st), st.Booked.Others(engine.Ref{}) }); err != nil {
+		return out, room, err
+	}
+	out = place.PlaceAll(requests, hosts, others)
+	for _, request := range requests {
+		if out.Refused == nil || request.Owner != out.Refused.Owner {
+			continue
+		}
+		request.Slot.From = max(request.Slot.From, clock.FromTime(r.now()))
+		if next := place.NextSlot(request, hosts, others, request.Slot.From.Add(clock.FromStd(session.MaxLength))).Decision; next.Placed() && next.Slot.From > request.Slot.From {
+			room = next.Slot.From.Time()
+		}
+	}
+	return out, room, nil
 }
 
 // Show is one session.

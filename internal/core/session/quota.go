@@ -35,14 +35,14 @@ func OwnerName(owner string) string {
 	return name
 }
 
-// QuotaOf is the quota of an owner among rows, or that of everybody.
-func QuotaOf(rows Rows, owner string) (q Quota) {
+// QuotaOf is the quota of an owner among rows, or that of everybody, and whose of the two it is.
+func QuotaOf(rows Rows, owner string) (q Quota, of string) {
 	for _, of := range []string{OwnerName(owner), Everybody} {
 		if row, there := find(rows, QuotaRef(of)); there && !row.Delete && json.Unmarshal(row.Desired, &q) == nil {
-			return q
+			return q, of
 		}
 	}
-	return Quota{}
+	return Quota{}, ""
 }
 
 // QuotaRef is the row of an owner's quota.
@@ -93,7 +93,7 @@ func Exceeded(rows interface {
 	Rows
 	List(f engine.Filter) []engine.Row
 }, name string, s *Spec) error {
-	q := QuotaOf(rows, s.Owner)
+	q, of := QuotaOf(rows, s.Owner)
 	if q.IsZero() {
 		return nil
 	}
@@ -110,7 +110,7 @@ func Exceeded(rows interface {
 			others = append(others, UsageOf(row.Ref.ID, &o))
 		}
 	}
-	if found := q.exceeded(name, s, others); len(found) > 0 {
+	if found := q.exceeded(of, name, s, others); len(found) > 0 {
 		return found
 	}
 	return nil
@@ -121,8 +121,8 @@ func (q Quota) IsZero() bool {
 	return q.Calls == nil && q.Sessions == 0 && q.Pods == 0 && q.MilliCPU == 0 && q.Memory == 0 && q.GPUs == 0 && q.Length == 0
 }
 
-// exceeded is Exceeded with the other sessions of the owner.
-func (q *Quota) exceeded(name string, s *Spec, others []Usage) (found Problems) {
+// exceeded is Exceeded with the quota, which is of an owner or of everybody, and the other sessions of the owner.
+func (q *Quota) exceeded(of, name string, s *Spec, others []Usage) (found Problems) {
 	own := UsageOf(name, s)
 	sum, sessions := own, 1
 	for _, o := range others {
@@ -134,7 +134,7 @@ func (q *Quota) exceeded(name string, s *Spec, others []Usage) (found Problems) 
 	}
 	over := func(path, what string, n, most int64) {
 		if most > 0 && n > most {
-			found.add(path, "%s would have %d %s with those that overlap; the quota allows %d", s.Owner, n, what, most)
+			found.add(path, "%s would have %d %s with those that overlap; the quota of %s allows %d", OwnerName(s.Owner), n, what, of, most)
 		}
 	}
 	over("timeslot", "sessions", int64(sessions), int64(q.Sessions))
@@ -143,12 +143,12 @@ func (q *Quota) exceeded(name string, s *Spec, others []Usage) (found Problems) 
 	over("parts", "bytes of memory", sum.Resources.Memory, q.Memory)
 	over("parts", "GPUs", int64(sum.GPUs), int64(q.GPUs))
 	if length := s.Timeslot.End.Sub(s.Timeslot.ProvisionAt); q.Length > 0 && length > q.Length.Std() {
-		found.add("timeslot.end", "the session would last %s; the quota of %s allows %s", length.Truncate(time.Second), s.Owner, q.Length)
+		found.add("timeslot.end", "the session would last %s; the quota of %s allows %s", length.Truncate(time.Second), of, q.Length)
 	}
 	if q.Calls != nil {
 		s.eachCall(func(path string, c *Call) {
 			if err := allows(q.Calls, c.URL); err != nil {
-				found.add(path, "%v by the quota of %s", err, s.Owner)
+				found.add(path, "%v by the quota of %s", err, of)
 			}
 		})
 	}

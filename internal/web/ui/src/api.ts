@@ -144,10 +144,12 @@ export interface Conversion {
 }
 
 export interface CreatedSession {
+  decided: boolean;
   eventPath: string;
   eventToken: string;
   secrets?: SessionSecret[] | null;
   session: Session;
+  waits?: SessionWait[] | null;
 }
 
 export interface Definition {
@@ -1510,6 +1512,7 @@ export interface SessionGate {
 
 export interface SessionJobStatus {
   attempts?: number;
+  mostAttempts: number;
   name: string;
   reason?: string;
   result?: unknown;
@@ -1550,6 +1553,7 @@ export interface SessionPartStatus {
 }
 
 export interface SessionPhase {
+  attempts?: number;
   await?: string;
   call?: SessionCall;
   command?: SessionCommand;
@@ -1577,6 +1581,7 @@ export interface SessionPodStatus {
   name: string;
   phase: string;
   reason?: string;
+  room?: string;
   summary: Summary;
   urls?: string[] | null;
   workloads: string[] | null;
@@ -1585,6 +1590,7 @@ export interface SessionPodStatus {
 export interface SessionPreview {
   fits: boolean;
   pods: PlacedPod[] | null;
+  room?: string;
 }
 
 export interface SessionQuota {
@@ -1626,6 +1632,12 @@ export interface SessionTimeslot {
   end: string;
   provisionAt: string;
   start: string;
+}
+
+export interface SessionWait {
+  pod: string;
+  reason: string;
+  room?: string;
 }
 
 export interface SessionWorkload {
