@@ -38,7 +38,7 @@ func (r *Runner) Create(ctx context.Context, name string, s session.Spec, parame
 	if err := r.begin(ctx, name, &s, actor); err != nil {
 		return err
 	}
-	_, err = r.loop.Apply(ctx, session.Intent(name, &s).WithGeneration(0), by(actor))
+	_, err = r.loop.Apply(ctx, session.Intent(name, &s).WithGeneration(0).Because("asked for by "+actor), by(actor))
 	if errors.Is(err, engine.ErrConflict) {
 		return wire.Refuse(wire.ErrConflict, "session %s is there already; choose another name, or stop it first: steady session stop %s", name, name)
 	}
@@ -112,8 +112,9 @@ func (r *Runner) List(ctx context.Context) (out []session.Status, err error) {
 // maxChanges bounds how often a change is decided anew, because the session was stopped or ended meanwhile.
 const maxChanges = 10
 
-// change rewrites what is desired of a session that is not over, as it is when that is set.
-func (r *Runner) change(ctx context.Context, name, actor string, edit func(*session.Spec) error) error {
+// change rewrites what is desired of a session that is not over, as it is when that is set. Why is what was done, for
+// the history.
+func (r *Runner) change(ctx context.Context, name, actor, why string, edit func(*session.Spec) error) error {
 	r.admission.Lock()
 	defer r.admission.Unlock()
 	for range maxChanges {
@@ -121,7 +122,7 @@ func (r *Runner) change(ctx context.Context, name, actor string, edit func(*sess
 		if err != nil {
 			return err
 		}
-		if _, err := r.loop.Apply(ctx, in, by(actor)); !errors.Is(err, engine.ErrConflict) {
+		if _, err := r.loop.Apply(ctx, in.Because(why+" by "+actor), by(actor)); !errors.Is(err, engine.ErrConflict) {
 			return err
 		}
 	}
@@ -151,7 +152,7 @@ func (r *Runner) changed(ctx context.Context, name string, edit func(*session.Sp
 // Extend moves the end of a session, and its cleanup deadline by as much. It is refused where its hosts are
 // booked by others then.
 func (r *Runner) Extend(ctx context.Context, name string, end time.Time, actor string) error {
-	return r.change(ctx, name, actor, func(s *session.Spec) error {
+	return r.change(ctx, name, actor, "its end was moved", func(s *session.Spec) error {
 		grow := end.Sub(s.Timeslot.End)
 		s.Timeslot.End, s.Timeslot.CleanupDeadline = end, s.Timeslot.CleanupDeadline.Add(grow)
 		if err := r.admit(ctx, name, s); err != nil {
@@ -187,7 +188,7 @@ func (r *Runner) fits(ctx context.Context, name string, s *session.Spec) error {
 
 // Start has a session that was to come up later come up now. It is refused where its hosts are booked by others.
 func (r *Runner) Start(ctx context.Context, name, actor string) error {
-	return r.change(ctx, name, actor, func(s *session.Spec) error {
+	return r.change(ctx, name, actor, "started before its time", func(s *session.Spec) error {
 		now := r.now().UTC()
 		if !now.Before(s.Timeslot.ProvisionAt) {
 			return wire.Refuse(wire.ErrConflict, "session %s comes up since %s already", name, s.Timeslot.ProvisionAt.Format(time.RFC3339))
@@ -202,7 +203,7 @@ func (r *Runner) Start(ctx context.Context, name, actor string) error {
 
 // Cancel takes back a session of which nothing has come up.
 func (r *Runner) Cancel(ctx context.Context, name, actor string) error {
-	err := r.change(ctx, name, actor, func(s *session.Spec) error {
+	err := r.change(ctx, name, actor, "checked", func(s *session.Spec) error {
 		if !r.now().Before(s.Timeslot.ProvisionAt) {
 			return wire.Refuse(wire.ErrConflict, "session %s comes up since %s; steady session stop %s takes it down", name, s.Timeslot.ProvisionAt.Format(time.RFC3339), name)
 		}
@@ -211,12 +212,16 @@ func (r *Runner) Cancel(ctx context.Context, name, actor string) error {
 	if err != nil {
 		return err
 	}
-	return r.Stop(ctx, name, actor)
+	return r.end(ctx, name, actor, "cancelled")
 }
 
 // SetPart stops or starts one part of a session.
 func (r *Runner) SetPart(ctx context.Context, name, part string, stopped bool, actor string) error {
-	return r.change(ctx, name, actor, func(s *session.Spec) error {
+	done := "started"
+	if stopped {
+		done = "stopped"
+	}
+	return r.change(ctx, name, actor, "part "+part+" was "+done, func(s *session.Spec) error {
 		for i := range s.Parts {
 			if s.Parts[i].Name == part {
 				s.Parts[i].Stopped = stopped
@@ -229,10 +234,14 @@ func (r *Runner) SetPart(ctx context.Context, name, part string, stopped bool, a
 
 // Stop takes a session down, whatever of it is there.
 func (r *Runner) Stop(ctx context.Context, name, actor string) error {
+	return r.end(ctx, name, actor, "stopped")
+}
+
+func (r *Runner) end(ctx context.Context, name, actor, why string) error {
 	if _, err := r.loop.Get(ctx, session.Ref(name)); errors.Is(err, reconcile.ErrNotFound) {
 		return unknown(name)
 	}
-	_, err := r.loop.Apply(ctx, engine.Delete(session.Ref(name)), by(actor))
+	_, err := r.loop.Apply(ctx, engine.Delete(session.Ref(name)).Because(why+" by "+actor), by(actor))
 	return err
 }
 
@@ -256,7 +265,7 @@ func (r *Runner) Reconcile(ctx context.Context, name, actor string) error {
 		return unknown(name)
 	}
 	for _, ref := range orphans {
-		if _, err := r.loop.Apply(ctx, engine.Retry(ref), by(actor)); err != nil {
+		if _, err := r.loop.Apply(ctx, engine.Retry(ref).Because("checked again by "+actor), by(actor)); err != nil {
 			return err
 		}
 	}
@@ -271,7 +280,7 @@ func (r *Runner) RetryPhase(ctx context.Context, name, phase, id, actor string) 
 	ref := engine.Ref{Kind: session.KindPhase, ID: name + "/" + phase}
 	err := r.loop.Deliver(ctx, ref, engine.Event{Source: "steady", ID: "retry-" + id, Type: session.RetryEvent})
 	if err == nil {
-		_, err = r.loop.Apply(ctx, engine.Retry(ref), by(actor))
+		_, err = r.loop.Apply(ctx, engine.Retry(ref).Because("to begin anew, asked for by "+actor), by(actor))
 	}
 	if errors.Is(err, engine.ErrNotFound) {
 		return wire.Refuse(wire.ErrNotFound, "session %s has no phase %s that has begun", name, phase)

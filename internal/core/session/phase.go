@@ -142,9 +142,9 @@ func DecidePhase(v engine.View[Phase, NeedsNothing]) engine.Decision {
 	r := ended(ph, v.Events)
 	switch {
 	case v.Resource.Delete && r == nil:
-		return gone(v.Events)
+		return gone(v.Resource.Status, v.Events)
 	case v.Resource.Delete:
-		return gone(v.Events).WithReport(*r) // for those who look later
+		return gone(v.Resource.Status, v.Events).WithReport(*r) // for those who look later
 	case r != nil:
 		return engine.IsConverged(engine.NewReason(codeOver, endedBy(r.Event))).WithReport(*r)
 	case v.Resource.Status.Phase == engine.Failed: // until it is asked to begin anew
@@ -182,6 +182,9 @@ func (ph *Phase) attempt(r *engine.Resource[Phase], t *tries, most int) engine.D
 	}
 	why := fmt.Sprintf("its job is asked for: attempt %d of %d", n, most)
 	code := codeCall
+	if ph.Call == nil && ph.Command == nil {
+		why = fmt.Sprintf("it begins: attempt %d of %d", n, most)
+	}
 	if t.accepted > 0 {
 		code, why = codeTimeout, fmt.Sprintf("no event %s came within %s; %s", ph.Await, ph.Timeout, why)
 	}

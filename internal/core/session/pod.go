@@ -230,7 +230,7 @@ func removePod(o *PodSeen) engine.Decision {
 	case b == nil:
 		return engine.IsConverged(engine.NewReason(codeGone, ""))
 	case len(o.Set) > 0:
-		return engine.Do(RemoveWorkloads{b.Host, o.Set}, engine.NewReason(codeRemoving, "it runs on "+b.Host)).WithReport(b)
+		return engine.Do(RemoveWorkloads{b.Host, o.Set}, engine.NewReason(codeRemoving, "it is removed from "+b.Host)).WithReport(b)
 	case len(o.Left) > 0 && o.Offline:
 		return engine.Wait(engine.NewReason(codeRemoving, "host "+b.Host+" is offline; what runs there ends by itself at "+b.Lease.Time().Format(time.RFC3339))).WithReport(b)
 	case len(o.Left) > 0:
