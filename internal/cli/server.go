@@ -51,6 +51,7 @@ type serverOptions struct {
 	caKey                  string
 	strict                 bool
 	sources                sourceOptions
+	sessions               sessionOptions
 }
 
 func (a *app) serverCmd() *cobra.Command {
@@ -99,6 +100,7 @@ line on stdout says when the server listens and where.
 	f.Int64Var(&o.maxLog, "max-log-bytes", 0, "largest size of the log in bytes; 0 for no bound")
 	cmd.AddCommand(a.backupCmd(), a.initCACmd(), a.recoverAdminCmd(), a.safeModeCmd())
 	o.sources.flags(f)
+	o.sessions.flags(f)
 	return a.PrintsData(cmd)
 }
 
@@ -130,6 +132,10 @@ func (o serverOptions) options(a *app) (api.Options, error) {
 	if err != nil {
 		return api.Options{}, err
 	}
+	retry, err := o.sessions.policy()
+	if err != nil {
+		return api.Options{}, err
+	}
 	hostLife, err := clock.ParseDuration(o.hostLife)
 	if err != nil || hostLife < clock.Hour || hostLife > 90*clock.Day {
 		return api.Options{}, exit.Badf("--host-life %s: expected a duration from 1h to 2160h", o.hostLife)
@@ -146,7 +152,7 @@ func (o serverOptions) options(a *app) (api.Options, error) {
 		Fleet: o.fleet, DataDir: o.data, Listen: o.listen, OperatorListen: o.operatorListen, Names: o.names, MaxLogBytes: o.maxLog, Strict: o.strict, Connections: o.connections,
 		Control: control.Config{
 			Config:  server.Config{Heartbeat: heartbeat, MaxTickGap: gap, PushBackoff: pushes, Retention: plan.Retention{Age: retention, Keep: plan.DefaultRetention.Keep, Most: plan.DefaultRetention.Most}},
-			Version: agentcmd.Version(), Log: log, HostLife: hostLife.Std(), KeepLog: keepLog, CollectEvery: collectEvery, CollectGrace: collectGrace, HostMetrics: o.hostMetrics, NoHostFacts: !o.hostFacts,
+			Version: agentcmd.Version(), Log: log, SessionRetry: retry, HostLife: hostLife.Std(), KeepLog: keepLog, CollectEvery: collectEvery, CollectGrace: collectGrace, HostMetrics: o.hostMetrics, NoHostFacts: !o.hostFacts,
 		},
 	}
 	if err := o.sources.apply(&opts.Control, o.data); err != nil {

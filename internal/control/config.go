@@ -18,6 +18,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/warning"
 	"github.com/steadyfleet/steady/internal/identity"
 	"github.com/steadyfleet/steady/internal/store"
+	"github.com/steadyfleet/steady/reconcile"
 )
 
 // Config says what a server runs on. Fleet, DataDir, Store and HostCA are
@@ -58,6 +59,9 @@ type Config struct {
 	// KeepLog is how long records are kept at least, by what is signed; zero keeps them
 	// all. Whether something is to be pruned is asked as often as blobs are collected.
 	KeepLog clock.Duration
+	// SessionRetry is how often what sessions do on hosts, and the jobs of their phases, are attempted, and how long
+	// they wait in between; zero fields are those of sessions.DefaultRetry.
+	SessionRetry reconcile.RetryPolicy
 	// HostMetrics has the measurements of every host in the server's metrics, each
 	// under the host's name; the default is their sums over the fleet alone.
 	HostMetrics bool

@@ -131,7 +131,7 @@ func Open(ctx context.Context, cfg Config) (*Control, error) {
 	c.prover = documents.NewProver(cfg.Fleet, c.library, cfg.Store, cfg.Log)
 	c.sources = fetch.NewWatch(fetch.WatchConfig{Sources: cfg.Sources, Every: cfg.SourceEvery.Std(), Gap: cfg.SourceGap.Std(), DataDir: cfg.DataDir, Prefix: PushPrefix, Log: cfg.Log})
 	c.metrics = newMetrics(c)
-	if c.sessions, err = sessions.New(sessionServer{c}, func() time.Time { return c.now().Time() }, cfg.Log, reconcile.WithMetrics(newLoopMetrics(cfg.Metrics))); err != nil {
+	if c.sessions, err = sessions.New(sessionServer{c}, func() time.Time { return c.now().Time() }, cfg.Log, cfg.SessionRetry, reconcile.WithMetrics(newLoopMetrics(cfg.Metrics))); err != nil {
 		return nil, err
 	}
 	head, err := cfg.Store.Acquire(ctx, cfg.Holder, c.now())

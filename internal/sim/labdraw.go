@@ -123,7 +123,7 @@ func (q *planning) labSpec(name string, unit clock.Duration) func(now time.Time)
 			part.Pods = append(part.Pods, pod)
 		}
 		if r.IntN(2) == 0 {
-			part.Phases = []session.Phase{{Name: "grade", Await: labEvent, Timeout: q.between(clock.Second, 10*unit), Retries: r.IntN(3)}}
+			part.Phases = []session.Phase{{Name: "grade", Await: labEvent, Timeout: q.between(clock.Second, 10*unit), Retries: new(r.IntN(3))}}
 		}
 		s.Parts = append(s.Parts, part)
 	}

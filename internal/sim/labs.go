@@ -71,7 +71,7 @@ func (s *server) open() {
 	if !s.w.labs() {
 		return
 	}
-	r, err := sessions.New(labServer{s}, func() time.Time { return s.now().Time() }, slog.New(slog.DiscardHandler))
+	r, err := sessions.New(labServer{s}, func() time.Time { return s.now().Time() }, slog.New(slog.DiscardHandler), sessions.DefaultRetry)
 	l := &labs{Runner: r}
 	if err == nil {
 		l.turns, err = r.Stepper(context.Background())

@@ -1,6 +1,9 @@
 package engine
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // Input is what every step of a turn is computed from.
 type Input struct {
@@ -52,7 +55,7 @@ func BeforeObserve(in Input) (Record, Step) {
 		}
 		if live := rec.deleteChildren(in); live {
 			if row.Delete {
-				rec.to(in, Waiting, NewReason(CodeDeletingChildren, "what is below it goes first"))
+				rec.to(in, Waiting, NewReason(CodeDeletingChildren, whyDeleting(row)))
 			}
 			return rec.done(in), Stop
 		}
@@ -88,10 +91,40 @@ func (rec *Record) deleteChildren(in Input) bool {
 	for i := len(in.Snap.Children) - 1; i >= 0; i-- {
 		c := &in.Snap.Children[i]
 		if !c.Phase.Terminal() && c.Order == top {
-			rec.intend(in, Delete(c.Ref))
+			rec.intend(in, Delete(c.Ref).Because(rec.Row.whyBelow()))
 		}
 	}
 	return live
+}
+
+// goesFirst is why a row waits whose children are deleted, after why it is deleted itself.
+const goesFirst = "what is below it goes first"
+
+func whyDeleting(row *Row) string {
+	if why := row.whyBelow(); why != "" {
+		return why + "; " + goesFirst
+	}
+	return goesFirst
+}
+
+// whyBelow is why what is below the row is deleted: for the reason for which the row is, or since it failed.
+func (r *Row) whyBelow() string {
+	if r.state.Aborted && !r.Delete {
+		return r.Ref.String() + " failed"
+	}
+	return r.Reason.WhyDeleted()
+}
+
+// WhyDeleted is why a resource is being deleted that has the reason r, in words; empty if that is not known.
+func (r Reason) WhyDeleted() string {
+	switch r.Code {
+	case CodeDeleteRequested, CodeTimeEnded:
+		return r.Message
+	case CodeDeletingChildren:
+		why, _ := strings.CutSuffix(r.Message, goesFirst)
+		return strings.TrimSuffix(why, "; ")
+	}
+	return ""
 }
 
 // limitChildren lowers the children's NotAfter to the parent's.

@@ -169,9 +169,11 @@ type Intent struct {
 	// DeleteBy: Orphaned when it passes before the resource is observed gone; the policy's
 	// CleanupGrace may end earlier. An Upsert that has it needs a NotAfter that is not later.
 	DeleteBy time.Time `json:"deleteBy,omitzero"`
-	note     string    // of an acknowledgement
-	expect   *int64    // generation of the live resource, 0 for none; nil: any
-	err      error
+	// Why is what the history has as the reason of what the intent changes, in words; empty: the code alone.
+	Why    string `json:"why,omitempty"`
+	note   string // of an acknowledgement
+	expect *int64 // generation of the live resource, 0 for none; nil: any
+	err    error
 }
 
 // Upsert is the intent that ref be present as desired, which is encoded as JSON.
@@ -209,6 +211,9 @@ func (i Intent) WithDeleteBy(t time.Time) Intent { i.DeleteBy = t; return i }
 // WithGeneration has an Upsert fail with ErrConflict unless the resource has that generation, or is not
 // there and it is 0: what was decided on a resource as it was read is not set on another one.
 func (i Intent) WithGeneration(n int64) Intent { i.expect = &n; return i }
+
+// Because sets the words that the history has as the reason of what the intent changes.
+func (i Intent) Because(words string) Intent { i.Why = words; return i }
 
 // Err is the encoding error of an Upsert, if any.
 func (i Intent) Err() error { return i.err }

@@ -56,7 +56,7 @@ func ApplyIntent(cur, parent *Row, in Intent, at time.Time, cause Cause) (Row, C
 	case OpDelete:
 		return applyDelete(cur, parent, in, now, cause)
 	case OpRetry:
-		return applyRetry(cur, in.Ref, now, cause)
+		return applyRetry(cur, in, now, cause)
 	case OpAck:
 		return applyAck(cur, in, now, cause)
 	case opLimit:
@@ -112,7 +112,7 @@ func applyUpsert(cur *Row, parent Ref, in Intent, now instant, cause Cause) (Row
 	r.Generation++
 	r.state.SetAt = now
 	r.fresh(now)
-	t := r.move(Pending, NewReason(CodeDesiredChanged, ""), now)
+	t := r.move(Pending, NewReason(CodeDesiredChanged, in.Why), now)
 	t.Causes, t.CauseCount = []Cause{cause}, 1
 	return write(r, &t)
 }
@@ -141,7 +141,7 @@ func applyDelete(cur, parent *Row, in Intent, now instant, cause Cause) (Row, Ch
 		}
 		return unchanged(cur)
 	}
-	t := r.toDelete(now, now, NewReason(CodeDeleteRequested, ""))
+	t := r.toDelete(now, now, NewReason(CodeDeleteRequested, in.Why))
 	r.state.DeleteBy = earliest(r.state.DeleteBy, limit)
 	t.Causes, t.CauseCount = []Cause{cause}, 1
 	return write(r, &t)
@@ -156,9 +156,9 @@ func (r *Row) toDelete(since, now instant, why Reason) Transition {
 	return r.move(Deleting, why, now)
 }
 
-func applyRetry(cur *Row, ref Ref, now instant, cause Cause) (Row, Change, error) {
+func applyRetry(cur *Row, in Intent, now instant, cause Cause) (Row, Change, error) {
 	if cur == nil {
-		return Row{}, Change{}, fmt.Errorf("retry %s: there is no such resource", ref)
+		return Row{}, Change{}, fmt.Errorf("retry %s: there is no such resource", in.Ref)
 	}
 	if cur.Phase == Deleted {
 		return unchanged(cur)
@@ -170,7 +170,7 @@ func applyRetry(cur *Row, ref Ref, now instant, cause Cause) (Row, Change, error
 	}
 	r.fresh(now)
 	r.state.EscalatedGen, r.state.AckedGen, r.state.KnownGen = 0, 0, 0
-	t := r.move(to, NewReason(CodeRetryRequested, ""), now)
+	t := r.move(to, NewReason(CodeRetryRequested, in.Why), now)
 	t.Causes, t.CauseCount = []Cause{cause}, 1
 	return write(r, &t)
 }

@@ -210,3 +210,29 @@ func TestRequeueWithNothingToWrite(t *testing.T) {
 		}
 	}
 }
+
+// TestWhatIsBelowHasTheReasonOfWhatIsAbove: children are deleted for the reason for which their parent is, over all
+// turns that takes.
+func TestWhatIsBelowHasTheReasonOfWhatIsAbove(t *testing.T) {
+	at := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+	for _, in := range []struct {
+		row  Row
+		want string
+	}{
+		{Row{Delete: true, Phase: Deleting, Reason: NewReason(CodeDeleteRequested, "stopped by ann")}, "stopped by ann"},
+		{Row{Delete: true, Phase: Waiting, Reason: NewReason(CodeDeletingChildren, "stopped by ann; "+goesFirst)}, "stopped by ann"},
+		{Row{Delete: true, Phase: Deleting, Reason: NewReason(CodeTimeEnded, "its time ended")}, "its time ended"},
+		{Row{Delete: true, Phase: Deleting, Reason: NewReason(CodeDeleteRequested, "")}, ""},
+		{Row{Delete: true, Phase: Waiting, Reason: NewReason(CodeDeletingChildren, goesFirst)}, ""},
+		{Row{Phase: Failed, Reason: NewReason(CodeChildFailed, "file/b: no"), state: state{Aborted: true}}, "dir/a failed"},
+	} {
+		in.row.Ref, in.row.Generation = Ref{Kind: "dir", ID: "a"}, 1
+		child := Row{Ref: Ref{Kind: "file", ID: "b"}, Parent: in.row.Ref, Phase: Converged, Generation: 1}
+		policy := Policy{}.WithDefaults()
+		causes := CausesOf(Cause{Trigger: TriggerOperator})
+		rec, _ := BeforeObserve(Input{Snap: &Snapshot{Row: in.row, Children: []Row{child}}, Policy: &policy, Causes: &causes, Now: at})
+		if len(rec.Intents) != 1 || rec.Intents[0].Op != OpDelete || rec.Intents[0].Why != in.want {
+			t.Errorf("%s: %+v, want %q", in.row.Reason, rec.Intents, in.want)
+		}
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -49,6 +50,9 @@ type (
 
 // maxSession bounds a session in a request, in bytes.
 const maxSession = 1 << 20
+
+// decidedWithin bounds how long the answer for a new session waits for its hosts to be chosen.
+const decidedWithin = 5 * time.Second
 
 func sessionsOf(all []session.Status, err error) ([]operator.Session, error) {
 	out := []operator.Session{}
@@ -110,11 +114,13 @@ func (h *Handler) createSession(ctx context.Context, in *newSessionIn) (out oper
 	if err := h.c.Sessions().Create(ctx, in.Name, in.Body.Spec(), in.Body.Parameters, actor(ctx)); err != nil {
 		return out, err
 	}
-	st, err := h.c.Sessions().Show(ctx, in.Name)
+	wait, stop := context.WithTimeout(ctx, decidedWithin)
+	defer stop()
+	st, err := h.c.Sessions().Decided(wait, in.Name)
 	if err != nil {
 		return out, err
 	}
-	out.Session = operator.Session(st)
+	out.Session, out.Decided, out.Waits = operator.Session(st), st.Decided(), st.Waits()
 	if out.SessionEvents, err = h.sessionEvents(ctx, in.Name); err != nil {
 		return out, err
 	}
@@ -144,8 +150,8 @@ func (h *Handler) sessionEvents(ctx context.Context, name string) (operator.Sess
 }
 
 func (h *Handler) previewSession(ctx context.Context, in *newSessionIn) (operator.SessionPreview, error) {
-	p, err := h.c.Sessions().Preview(ctx, in.Name, in.Body.Spec(), in.Body.Parameters, actor(ctx))
-	out := operator.SessionPreview{Fits: p.Refused == nil, Pods: []operator.PlacedPod{}}
+	p, room, err := h.c.Sessions().Preview(ctx, in.Name, in.Body.Spec(), in.Body.Parameters, actor(ctx))
+	out := operator.SessionPreview{Fits: p.Refused == nil, Room: room, Pods: []operator.PlacedPod{}}
 	if p.Refused != nil {
 		p.Decisions = []place.Decision{*p.Refused}
 	}

@@ -69,6 +69,8 @@ type CreatedSession struct {
 	Session Session `json:"session"`
 	SessionEvents
 	Secrets []SessionSecret `json:"secrets,omitempty" doc:"no other answer has them"`
+	Decided bool            `json:"decided" doc:"It is known of each pod that waits for no other part where it is to run, or why it waits"`
+	Waits   []session.Wait  `json:"waits,omitempty" doc:"Pods that wait for a host; the session is Pending until they have one"`
 }
 
 // SessionSecret is what a pod was given, until the session ends.
@@ -87,6 +89,7 @@ type SessionEvents struct {
 // SessionPreview is where the pods of a session would go now.
 type SessionPreview struct {
 	Fits bool        `json:"fits"` // each pod has a host
+	Room time.Time   `json:"room,omitzero" doc:"When a pod that has none is likely to get one; left out if that is not known"`
 	Pods []PlacedPod `json:"pods"` // that did not fit alone, if one did not
 }
 

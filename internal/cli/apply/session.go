@@ -150,31 +150,47 @@ containers come from provisionAt on, and all of it is gone by its cleanupDeadlin
 in the file are such as 2026-03-01T09:00:00Z, or such as in 90m.
 
 It prints the token with which events are sent to the session, which steady session token
-prints again, and the secrets that were made for its pods, which nothing prints again.`,
+prints again, and the secrets that were made for its pods, which nothing prints again. Code
+8: the session is Pending, since a pod waits for a host; what it waits for, and when there is
+likely room, is printed, and waits and room of the JSON have it.`,
 		Example: "  steady session create -f lab.yaml\n  steady session create -f lab.yaml -o json",
 	}
 	in := a.readsSession(cmd)
-	return command.Shows(a.Env, cmd, func(ctx context.Context, c *operator.Client, _ []string) (s operator.CreatedSession, err error) {
+	return a.PrintsData(a.Talk(cmd, func(ctx context.Context, c *operator.Client, _ []string) error {
 		n, err := a.request(ctx, c, in)
-		if err != nil {
-			return s, err
-		}
-		s, err = c.CreateSession(ctx, in.Name, n)
-		return s, a.placed(in, err)
-	}, func(s operator.CreatedSession) error {
-		name := s.Session.Name
-		where, err := a.Context()
 		if err != nil {
 			return err
 		}
-		a.Printf("Session %s is asked for, from %s to %s\n", name, local(s.Session.Timeslot.Start), local(s.Session.Timeslot.End))
-		a.Printf("Events for it: POST %s%s with Authorization: Bearer %s\n", strings.TrimSuffix(cmp.Or(where.Agents, where.Server), "/"), s.Path, s.EventToken)
-		for _, x := range s.Secrets {
-			a.Printf("Secret %s of pod %s, shown this once: %s\n", x.Name, x.Pod, x.Value)
+		s, err := c.CreateSession(ctx, in.Name, n)
+		if err != nil {
+			return a.placed(in, err)
 		}
-		a.Printf("What comes of it: steady session watch %s\n", name)
-		return nil
-	})
+		if err := a.Print(s, func() error { return a.created(&s) }); err != nil || len(s.Waits) == 0 {
+			return err
+		}
+		return exit.Silently(exit.Waiting)
+	}))
+}
+
+func (a sessions) created(s *operator.CreatedSession) error {
+	name := s.Session.Name
+	where, err := a.Context()
+	if err != nil {
+		return err
+	}
+	a.Printf("Session %s is asked for, from %s to %s\n", name, local(s.Session.Timeslot.Start), local(s.Session.Timeslot.End))
+	for _, w := range s.Waits {
+		a.Printf("It is Pending: pod %s waits for a host: %s\n", w.Pod, w.Reason)
+	}
+	if !s.Decided {
+		a.Printf("Its hosts are not chosen yet\n")
+	}
+	a.Printf("Events for it: POST %s%s with Authorization: Bearer %s\n", strings.TrimSuffix(cmp.Or(where.Agents, where.Server), "/"), s.Path, s.EventToken)
+	for _, x := range s.Secrets {
+		a.Printf("Secret %s of pod %s, shown this once: %s\n", x.Name, x.Pod, x.Value)
+	}
+	a.Printf("What comes of it: steady session watch %s\n", name)
+	return nil
 }
 
 func (a sessions) preview() *cobra.Command {
@@ -197,7 +213,10 @@ func (a sessions) preview() *cobra.Command {
 		if err := a.Print(p, func() error { return a.table(p) }); err != nil || p.Fits {
 			return err
 		}
-		return fmt.Errorf("pod %s has no host; steady host list shows what hosts have, and owners in bounds which of them take sessions", p.Pods[0].Pod)
+		if !p.Room.IsZero() {
+			return fmt.Errorf("pod %s has no host now, and likely has one from %s: a session that is asked for is Pending until then", p.Pods[0].Pod, local(p.Room))
+		}
+		return fmt.Errorf("pod %s has no host, and a session that is asked for is Pending until it has one; steady host list shows what hosts have, and owners in bounds which of them take sessions", p.Pods[0].Pod)
 	}))
 }
 

@@ -83,7 +83,7 @@ func partRows(p *session.PartStatus, last bool) (rows [][]string) {
 		below = append(below, []string{"pod " + pod.Name, pod.Phase, pod.Host, gpus(pod.GPUs), tried(pod.Reason, pod.Attempts)})
 	}
 	for _, j := range p.Phases {
-		below = append(below, []string{"phase " + j.Name, j.State, "", "", tried(j.Reason, j.Attempts)})
+		below = append(below, []string{"phase " + j.Name, j.State, "", "", attempted(&j)})
 	}
 	for i, row := range below {
 		twig := "├─ "
@@ -94,6 +94,19 @@ func partRows(p *session.PartStatus, last bool) (rows [][]string) {
 		rows = append(rows, row)
 	}
 	return rows
+}
+
+// attempted is the reason of a phase, and which attempt it is in.
+func attempted(j *session.JobStatus) string {
+	switch j.State {
+	case session.PhasePending:
+		return prose.Clauses(j.Reason, prose.Count(j.Most, "attempt")+" at most")
+	case session.PhaseRunning:
+		if at := fmt.Sprintf("attempt %d of %d", j.Attempts+1, j.Most); !strings.Contains(j.Reason, at) {
+			return prose.Clauses(j.Reason, at)
+		}
+	}
+	return j.Reason
 }
 
 func tried(reason string, attempts int) string {

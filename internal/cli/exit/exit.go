@@ -38,7 +38,9 @@ const (
 	// Contradicted is of doctor and audit verify: all else holds, and what a host
 	// reported contradicts itself or the log.
 	Contradicted = 7
-	Interrupted  = 130
+	// Waiting is of session create: the session is there, and waits for a host.
+	Waiting     = 8
+	Interrupted = 130
 )
 
 // Help explains the codes.
@@ -54,6 +56,8 @@ const Help = `Every command ends with one of these codes:
   6    not well: of status --check alone, something of the fleet needs a person
   7    contradicted: of doctor and audit verify alone, all else holds, and what a
        host reported contradicts itself or the log
+  8    waiting: of session create alone, the session is asked for, and a pod of it
+       has no host yet
   130  interrupted by Ctrl-C
 
 Messages of errors go to stderr and begin with "steady: "; with -o json they are
@@ -196,7 +200,7 @@ func unknown(cmd *cobra.Command, word string) error {
 
 var names = map[int]string{
 	Done: "done", Failed: "failed", BadInput: "bad-input", Refused: "refused",
-	Unreachable: "unreachable", NotFound: "not-found", Degraded: "degraded", Contradicted: "contradicted", Interrupted: "interrupted",
+	Unreachable: "unreachable", NotFound: "not-found", Degraded: "degraded", Contradicted: "contradicted", Waiting: "waiting", Interrupted: "interrupted",
 }
 
 // Name is a code as a word, such as not-found.

@@ -39,27 +39,48 @@ func (phases) Decide(v engine.View[session.Phase, session.NeedsNothing]) engine.
 	return session.DecidePhase(v)
 }
 
-// Act implements reconcile.Reconciler: it makes the call, and notes in the phase's inbox that it was
-// accepted. Whoever is called twice can tell by the key.
-func (p phases) Act(ctx context.Context, r engine.Resource[session.Phase], a engine.Action) error {
-	key := ""
+// Act implements reconcile.Reconciler: it does the job, and notes in the phase's inbox that it was
+// accepted. Whoever is called twice can tell by the key. An error of the last attempt is final.
+func (p phases) Act(ctx context.Context, r engine.Resource[session.Phase], a engine.Action) (err error) {
+	var attempt session.Attempt
 	switch a := a.(type) {
 	case session.MakeCall:
-		if key = a.Key; a.Call.URL != "" {
-			if err := p.call(ctx, a); err != nil {
-				return err
-			}
+		if attempt = a.Attempt; a.Call.URL != "" {
+			err = p.call(ctx, a)
 		}
 	case session.RunCommand:
-		key = a.Key
-		if err := p.run(ctx, r, a); err != nil {
-			return err
-		}
+		attempt, err = a.Attempt, p.run(ctx, r, a)
 	default:
 		return fmt.Errorf("unknown action %s", a.ActionName())
 	}
-	return p.loop.Deliver(ctx, r.Ref, engine.Event{Source: "steady", ID: key, Type: session.AcceptedEvent})
+	if err == nil {
+		return p.loop.Deliver(ctx, r.Ref, engine.Event{Source: "steady", ID: attempt.Key, Type: session.AcceptedEvent})
+	}
+	if r, refused := errors.AsType[*refusedJob](err); refused {
+		return reconcile.Terminal(r.code, err)
+	}
+	if attempt.Last {
+		return reconcile.Terminal(engine.CodeExhausted, &lastAttempt{attempt.N, err})
+	}
+	return err
 }
+
+// refusedJob is met by a job that no further attempt can do.
+type refusedJob struct {
+	code engine.Code
+	error
+}
+
+func (e *refusedJob) Unwrap() error { return e.error }
+
+// lastAttempt is the error of a last attempt.
+type lastAttempt struct {
+	n int
+	error
+}
+
+func (e *lastAttempt) Error() string { return session.Exhausted(e.n, e.error.Error()) }
+func (e *lastAttempt) Unwrap() error { return e.error }
 
 // run runs a command in a workspace of the phase's part, on the host that has it now.
 func (p phases) run(ctx context.Context, r engine.Resource[session.Phase], a session.RunCommand) error {
@@ -83,14 +104,14 @@ func (p phases) call(ctx context.Context, c session.MakeCall) error {
 	}
 	req, err := http.NewRequestWithContext(ctx, method, c.Call.URL, bytes.NewReader(c.Call.Body))
 	if err != nil {
-		return reconcile.Terminal("bad-call", err)
+		return &refusedJob{"bad-call", err}
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Idempotency-Key", c.Key)
 	resp, err := p.client.Do(req)
 	if err != nil {
 		if errors.Is(err, errForbidden) {
-			return reconcile.Terminal("forbidden-address", err)
+			return &refusedJob{"forbidden-address", err}
 		}
 		return err
 	}
@@ -103,7 +124,7 @@ func (p phases) call(ctx context.Context, c session.MakeCall) error {
 	case resp.StatusCode < 300:
 		return nil
 	case resp.StatusCode >= 400 && resp.StatusCode < 500 && resp.StatusCode != http.StatusTooManyRequests && resp.StatusCode != http.StatusRequestTimeout:
-		return reconcile.Terminal("call-refused", fmt.Errorf("%s answered %s: %.200q", c.Call.URL, resp.Status, answer))
+		return &refusedJob{"call-refused", fmt.Errorf("%s answered %s: %.200q", c.Call.URL, resp.Status, answer)}
 	}
 	return fmt.Errorf("%s answered %s: %.200q", c.Call.URL, resp.Status, answer)
 }

@@ -53,7 +53,7 @@ func newCrowd(t testkit.T, hosts int) *crowd {
 		}
 	}
 	w.do(event.ResourceRecorded{Write: testkit.Value(json.Marshal(engine.Write{At: w.now, Rows: rows}))(t)})
-	r, err := New(w, func() time.Time { return w.now }, slog.New(slog.DiscardHandler))
+	r, err := New(w, func() time.Time { return w.now }, slog.New(slog.DiscardHandler), reconcile.RetryPolicy{})
 	testkit.Must(t, err)
 	w.runner = r
 	w.turns = testkit.Value(r.Stepper(context.Background()))(t)

@@ -43,7 +43,10 @@ type Runner struct {
 	client *http.Client
 	loop   *reconcile.Controller
 	began  time.Time // while the server was away no host could report
+	// attempts is how often a phase is attempted whose file has no number.
+	attempts int
 
+	news      news
 	admission sync.Mutex // from a check against others to what is asked for
 
 	mu   sync.Mutex
@@ -54,25 +57,42 @@ type Runner struct {
 	declared declared
 }
 
-// The policies of the kinds. A parent has nothing to try again. What concerns a pod wakes it: see
-// Committed; a resync finds what nobody told of.
-var (
-	parents = reconcile.Policy{OnDrift: reconcile.Enforce, Resync: 10 * time.Minute, CleanupGrace: session.MaxLength}
-	ofPods  = reconcile.Policy{OnDrift: reconcile.Enforce, Resync: 10 * time.Minute, CleanupGrace: session.MaxLength,
-		Retry: reconcile.RetryPolicy{Max: 5, Base: time.Second, Cap: time.Minute}}
-	ofPhases = reconcile.Policy{OnDrift: reconcile.Enforce, CleanupGrace: session.MaxLength, ActTimeout: commandTimeout,
-		Retry: reconcile.RetryPolicy{Max: 5, Base: time.Second, Cap: time.Minute}}
-)
+// parents is the policy of the kinds that act through their children alone. A resync finds what no event announced.
+var parents = reconcile.Policy{OnDrift: reconcile.Enforce, Resync: 10 * time.Minute, CleanupGrace: session.MaxLength}
 
-// New makes the runner of a server; options are further ones of its controller. Nothing runs before Run.
-func New(srv Server, now func() time.Time, log *slog.Logger, options ...reconcile.Option) (*Runner, error) {
-	r := &Runner{srv: srv, now: now, client: newClient(), used: map[digest.Digest]used{}}
+// MaxAttempts bounds Retry.Max.
+const MaxAttempts = 100
+
+// DefaultRetry is the policy of retries where the server has none of its own.
+var DefaultRetry = reconcile.RetryPolicy{Max: session.DefaultAttempts, Base: time.Second, Cap: time.Minute}
+
+// withDefaults fills the zero fields.
+func withDefaults(r reconcile.RetryPolicy) reconcile.RetryPolicy {
+	return reconcile.RetryPolicy{Max: cmp.Or(r.Max, DefaultRetry.Max), Base: cmp.Or(r.Base, DefaultRetry.Base), Cap: cmp.Or(r.Cap, DefaultRetry.Cap)}
+}
+
+// ofPods is the policy of pods. What concerns a pod wakes it: see Committed.
+func ofPods(retry reconcile.RetryPolicy) reconcile.Policy {
+	return reconcile.Policy{OnDrift: reconcile.Enforce, Resync: 10 * time.Minute, CleanupGrace: session.MaxLength, Retry: retry}
+}
+
+// ofPhases is the policy of phases, which count their attempts themselves: the last of them is final.
+func ofPhases(retry reconcile.RetryPolicy) reconcile.Policy {
+	retry.Max = 1 + max(retry.Max, 1+session.MaxRetries)
+	return reconcile.Policy{OnDrift: reconcile.Enforce, CleanupGrace: session.MaxLength, ActTimeout: commandTimeout, Retry: retry}
+}
+
+// New makes the runner of a server, by whose policy pods and phases are tried again; its zero fields are those of
+// DefaultRetry. Options are further ones of its controller. Nothing runs before Run.
+func New(srv Server, now func() time.Time, log *slog.Logger, retry reconcile.RetryPolicy, options ...reconcile.Option) (*Runner, error) {
+	retry = withDefaults(retry)
+	r := &Runner{srv: srv, now: now, client: newClient(), attempts: retry.Max, used: map[digest.Digest]used{}}
 	r.loop = reconcile.New(logStore{r}, append(options, reconcile.WithNow(now), reconcile.WithLogger(log))...)
 	for _, k := range []reconcile.Kind{
 		reconcile.Of(session.KindSession, parent[session.Spec]{session.Decide}, parents),
 		reconcile.Of(session.KindPart, parent[session.PartSpec]{session.DecidePart}, parents),
-		reconcile.Of(session.KindPod, pods{r}, ofPods),
-		reconcile.Of(session.KindPhase, phases{r}, ofPhases),
+		reconcile.Of(session.KindPod, pods{r}, ofPods(retry)),
+		reconcile.Of(session.KindPhase, phases{r}, ofPhases(retry)),
 		reconcile.Of(session.KindTemplate, parent[session.Template]{session.DecideTemplate}, parents),
 		reconcile.Of(session.KindQuota, parent[session.Quota]{session.DecideQuota}, parents),
 	} {
@@ -94,6 +114,7 @@ func (r *Runner) Stepper(ctx context.Context) (*reconcile.Stepper, error) { retu
 
 // Committed has the pods looked at that committed events of hosts may concern. It never blocks.
 func (r *Runner) Committed(s *server.State, entries []event.Entry) {
+	r.news.tell()
 	r.scenes.note(r, s, entries)
 	if s.Booked.Len() == 0 {
 		return

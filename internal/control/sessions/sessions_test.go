@@ -249,7 +249,7 @@ func TestPhaseAwaitsItsEvent(t *testing.T) {
 		w.restart()
 		create(w, "lab", session.Spec{Timeslot: slot(), Calls: []string{"lms.example"}, Parts: []session.Part{{Name: "p", OnFailure: engine.Continue, Pods: []session.Pod{pod("p", 0)}, Phases: []session.Phase{
 			{Name: "grade", Call: &session.Call{URL: "http://lms.example/grade"}, Await: "graded", Timeout: clock.FromStd(30 * time.Minute)},
-			{Name: "publish", Call: &session.Call{URL: "http://lms.example/publish"}, Await: "published", Timeout: clock.FromStd(time.Minute), Retries: 1},
+			{Name: "publish", Call: &session.Call{URL: "http://lms.example/publish"}, Await: "published", Timeout: clock.FromStd(time.Minute), Retries: new(1)},
 		}}}})
 		pass(5 * time.Minute)
 		if calls := calling(); !slices.Equal(calls, []string{"/grade lab/p/grade#1.0"}) {

@@ -226,7 +226,7 @@ func (r *Runner) oneAtATime(ctx context.Context, owner string) (release func(), 
 }
 
 // quotaOf is the quota of an owner, or that of everybody.
-func (r *Runner) quotaOf(ctx context.Context, owner string) (q session.Quota, err error) {
+func (r *Runner) quotaOf(ctx context.Context, owner string) (q session.OwnersQuota, err error) {
 	err = r.srv.ViewState(ctx, func(s *server.State) { q = session.QuotaOf(s.Rows, owner) })
 	return q, err
 }
@@ -234,7 +234,11 @@ func (r *Runner) quotaOf(ctx context.Context, owner string) (q session.Quota, er
 // begin begins the life of a session that is asked for, or refuses it.
 func (r *Runner) begin(ctx context.Context, name string, s *session.Spec, actor string) error {
 	s.Owner, s.Created = actor, r.now().UTC()
+	s.SetAttempts(r.attempts)
 	if err := r.check(name, s); err != nil {
+		return err
+	}
+	if err := refuse(name, session.CheckNew(s, r.now())); err != nil {
 		return err
 	}
 	if err := s.Bind(name); err != nil {

@@ -35,7 +35,7 @@ func TestVerbsMeet(t *testing.T) {
 		if won != 1 {
 			t.Fatalf("%d were told that the session is theirs", won)
 		}
-		err := w.runner.change(ctx, "lab", "ann", func(s *session.Spec) error {
+		err := w.runner.change(ctx, "lab", "ann", "changed", func(s *session.Spec) error {
 			s.Timeslot.End = s.Timeslot.End.Add(time.Minute)
 			return w.runner.Stop(ctx, "lab", "bob")
 		})

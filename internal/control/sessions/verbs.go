@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/place"
 	"github.com/steadyfleet/steady/internal/core/server"
 	"github.com/steadyfleet/steady/internal/core/session"
@@ -37,7 +38,7 @@ func (r *Runner) Create(ctx context.Context, name string, s session.Spec, parame
 	if err := r.begin(ctx, name, &s, actor); err != nil {
 		return err
 	}
-	_, err = r.loop.Apply(ctx, session.Intent(name, &s).WithGeneration(0), by(actor))
+	_, err = r.loop.Apply(ctx, session.Intent(name, &s).WithGeneration(0).Because("asked for by "+actor), by(actor))
 	if errors.Is(err, engine.ErrConflict) {
 		return wire.Refuse(wire.ErrConflict, "session %s is there already; choose another name, or stop it first: steady session stop %s", name, name)
 	}
@@ -45,17 +46,18 @@ func (r *Runner) Create(ctx context.Context, name string, s session.Spec, parame
 }
 
 // Preview says where the pods of a session would go now, and reserves nothing. Pods of parts that
-// wait for others are placed as if they came up at once.
-func (r *Runner) Preview(ctx context.Context, name string, s session.Spec, parameters map[string]any, actor string) (place.Placement, error) {
-	s, err := r.made(ctx, name, s, parameters)
+// wait for others are placed as if they came up at once. Room is when the pod that is refused is likely to get a host;
+// zero if that is not known.
+func (r *Runner) Preview(ctx context.Context, name string, s session.Spec, parameters map[string]any, actor string) (out place.Placement, room time.Time, err error) {
+	s, err = r.made(ctx, name, s, parameters)
 	if err != nil {
-		return place.Placement{}, err
+		return out, room, err
 	}
 	if err := r.begin(ctx, name, &s, actor); err != nil {
-		return place.Placement{}, err
+		return out, room, err
 	}
 	if err := r.learn(ctx); err != nil {
-		return place.Placement{}, err
+		return out, room, err
 	}
 	var requests []place.Request
 	for _, p := range s.Parts {
@@ -68,9 +70,20 @@ func (r *Runner) Preview(ctx context.Context, name string, s session.Spec, param
 	}
 	in, err := r.scene(ctx)
 	if err != nil {
-		return place.Placement{}, err
+		return out, room, err
 	}
-	return in.ready().PlaceAll(requests), nil
+	calendar := in.ready()
+	out = calendar.PlaceAll(requests)
+	for _, request := range requests {
+		if out.Refused == nil || request.Owner != out.Refused.Owner {
+			continue
+		}
+		request.Slot.From = max(request.Slot.From, clock.FromTime(r.now()))
+		if at, found := calendar.Earliest(request, request.Slot.From.Add(clock.FromStd(session.MaxLength))); found && at > request.Slot.From {
+			room = at.Time()
+		}
+	}
+	return out, room, nil
 }
 
 func unknown(name string) error {
@@ -80,8 +93,9 @@ func unknown(name string) error {
 // maxChanges bounds how often a change is decided anew, because the session was stopped or ended meanwhile.
 const maxChanges = 10
 
-// change rewrites what is desired of a session that is not over, as it is when that is set.
-func (r *Runner) change(ctx context.Context, name, actor string, edit func(*session.Spec) error) error {
+// change rewrites what is desired of a session that is not over, as it is when that is set. Why is what was done, for
+// the history.
+func (r *Runner) change(ctx context.Context, name, actor, why string, edit func(*session.Spec) error) error {
 	r.admission.Lock()
 	defer r.admission.Unlock()
 	for range maxChanges {
@@ -89,7 +103,7 @@ func (r *Runner) change(ctx context.Context, name, actor string, edit func(*sess
 		if err != nil {
 			return err
 		}
-		if _, err := r.loop.Apply(ctx, in, by(actor)); !errors.Is(err, engine.ErrConflict) {
+		if _, err := r.loop.Apply(ctx, in.Because(why+" by "+actor), by(actor)); !errors.Is(err, engine.ErrConflict) {
 			return err
 		}
 	}
@@ -129,7 +143,7 @@ func (r *Runner) ExtendBy(ctx context.Context, name string, by time.Duration, ac
 }
 
 func (r *Runner) moveEnd(ctx context.Context, name, actor string, to func(time.Time) time.Time) (end time.Time, err error) {
-	err = r.change(ctx, name, actor, func(s *session.Spec) error {
+	err = r.change(ctx, name, actor, "its end was moved", func(s *session.Spec) error {
 		end = to(s.Timeslot.End)
 		grow := end.Sub(s.Timeslot.End)
 		s.Timeslot.End, s.Timeslot.CleanupDeadline = end, s.Timeslot.CleanupDeadline.Add(grow)
@@ -167,7 +181,7 @@ func (r *Runner) fits(ctx context.Context, name string, s *session.Spec) error {
 
 // Start has a session that was to come up later come up now. It is refused where its hosts are booked by others.
 func (r *Runner) Start(ctx context.Context, name, actor string) error {
-	return r.change(ctx, name, actor, func(s *session.Spec) error {
+	return r.change(ctx, name, actor, "started before its time", func(s *session.Spec) error {
 		now := r.now().UTC()
 		if !now.Before(s.Timeslot.ProvisionAt) {
 			return wire.Refuse(wire.ErrConflict, "session %s comes up since %s already", name, s.Timeslot.ProvisionAt.Format(time.RFC3339))
@@ -182,7 +196,7 @@ func (r *Runner) Start(ctx context.Context, name, actor string) error {
 
 // Cancel takes back a session of which nothing has come up.
 func (r *Runner) Cancel(ctx context.Context, name, actor string) error {
-	err := r.change(ctx, name, actor, func(s *session.Spec) error {
+	err := r.change(ctx, name, actor, "checked", func(s *session.Spec) error {
 		if !r.now().Before(s.Timeslot.ProvisionAt) {
 			return wire.Refuse(wire.ErrConflict, "session %s comes up since %s; steady session stop %s takes it down", name, s.Timeslot.ProvisionAt.Format(time.RFC3339), name)
 		}
@@ -191,12 +205,16 @@ func (r *Runner) Cancel(ctx context.Context, name, actor string) error {
 	if err != nil {
 		return err
 	}
-	return r.Stop(ctx, name, actor)
+	return r.end(ctx, name, actor, "cancelled")
 }
 
 // SetPart stops or starts one part of a session.
 func (r *Runner) SetPart(ctx context.Context, name, part string, stopped bool, actor string) error {
-	return r.change(ctx, name, actor, func(s *session.Spec) error {
+	done := "started"
+	if stopped {
+		done = "stopped"
+	}
+	return r.change(ctx, name, actor, "part "+part+" was "+done, func(s *session.Spec) error {
 		for i := range s.Parts {
 			if s.Parts[i].Name == part {
 				s.Parts[i].Stopped = stopped
@@ -209,10 +227,14 @@ func (r *Runner) SetPart(ctx context.Context, name, part string, stopped bool, a
 
 // Stop takes a session down, whatever of it is there.
 func (r *Runner) Stop(ctx context.Context, name, actor string) error {
+	return r.end(ctx, name, actor, "stopped")
+}
+
+func (r *Runner) end(ctx context.Context, name, actor, why string) error {
 	if _, err := r.loop.Get(ctx, session.Ref(name)); errors.Is(err, reconcile.ErrNotFound) {
 		return unknown(name)
 	}
-	_, err := r.loop.Apply(ctx, engine.Delete(session.Ref(name)), by(actor))
+	_, err := r.loop.Apply(ctx, engine.Delete(session.Ref(name)).Because(why+" by "+actor), by(actor))
 	return err
 }
 
@@ -236,7 +258,7 @@ func (r *Runner) Reconcile(ctx context.Context, name, actor string) error {
 		return unknown(name)
 	}
 	for _, ref := range orphans {
-		if _, err := r.loop.Apply(ctx, engine.Retry(ref), by(actor)); err != nil {
+		if _, err := r.loop.Apply(ctx, engine.Retry(ref).Because("checked again by "+actor), by(actor)); err != nil {
 			return err
 		}
 	}
@@ -251,7 +273,7 @@ func (r *Runner) RetryPhase(ctx context.Context, name, phase, id, actor string) 
 	ref := engine.Ref{Kind: session.KindPhase, ID: name + "/" + phase}
 	err := r.loop.Deliver(ctx, ref, engine.Event{Source: "steady", ID: "retry-" + id, Type: session.RetryEvent})
 	if err == nil {
-		_, err = r.loop.Apply(ctx, engine.Retry(ref), by(actor))
+		_, err = r.loop.Apply(ctx, engine.Retry(ref).Because("to begin anew, asked for by "+actor), by(actor))
 	}
 	if errors.Is(err, engine.ErrNotFound) {
 		return wire.Refuse(wire.ErrNotFound, "session %s has no phase %s that has begun", name, phase)

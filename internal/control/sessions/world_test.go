@@ -24,6 +24,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/session"
 	"github.com/steadyfleet/steady/internal/core/spec"
 	"github.com/steadyfleet/steady/internal/testkit"
+	"github.com/steadyfleet/steady/reconcile"
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
 
@@ -39,9 +40,11 @@ type world struct {
 	agents   map[string]*agent
 	down     error // of the store
 	ran      []string
+	exec     error // of a command
 	changed  chan struct{}
 
 	client *http.Client // nil: the runner's own
+	retry  reconcile.RetryPolicy
 	runner *Runner
 	stop   context.CancelFunc
 	done   chan error
@@ -113,7 +116,7 @@ func (w *world) check(err error) {
 }
 
 func (w *world) start() {
-	r, err := New(w, w.now, slog.New(slog.DiscardHandler))
+	r, err := New(w, w.now, slog.New(slog.DiscardHandler), w.retry)
 	w.check(err)
 	if w.steps != nil {
 		w.runner = r
@@ -245,7 +248,7 @@ func (w *world) Exec(_ context.Context, host, workspace string, argv []string, _
 	if !a.online || a.broken["workspace/"+workspace] {
 		return errors.New("exit code 1: no")
 	}
-	return nil
+	return w.exec
 }
 
 // live has hosts follow their layers a second after something changed, and the server drop what has ended.

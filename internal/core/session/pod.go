@@ -45,6 +45,8 @@ type PodReport struct {
 	// Lease is when the host ends what is set there by itself, cut off or not; 0 if nothing was set.
 	Lease clock.Instant `json:"lease,omitempty"`
 	Moves int           `json:"moves,omitempty"` // how often it went to another host
+	// Room is when a pod that has no host is likely to get one; 0 if that is not known.
+	Room clock.Instant `json:"room,omitempty"`
 }
 
 // SlotOf is the slot of a reservation when the pod's timeslot is moved: what began earlier has begun.
@@ -148,7 +150,7 @@ func DecidePod(v engine.View[PodSpec, PodSeen]) engine.Decision {
 		}
 		b.Slot = b.SlotOf(spec)
 	case !o.Choice.Placed():
-		return engine.WaitUntil(o.lookAgain(v.Now), engine.NewReason(codeNoRoom, noRoom(o)))
+		return engine.WaitUntil(o.lookAgain(v.Now), engine.NewReason(codeNoRoom, noRoom(o))).WithReport(PodReport{Room: clock.FromTime(o.Next)})
 	default:
 		b = PodReport{Reservation: request.Reserve(o.Choice)} // in the slot of the choice
 	}
@@ -247,7 +249,7 @@ func removePod(o *PodSeen) engine.Decision {
 	case b == nil:
 		return engine.IsConverged(engine.NewReason(codeGone, ""))
 	case len(o.Set) > 0:
-		return engine.Do(RemoveWorkloads{b.Host, o.Set}, engine.NewReason(codeRemoving, "it runs on "+b.Host)).WithReport(b)
+		return engine.Do(RemoveWorkloads{b.Host, o.Set}, engine.NewReason(codeRemoving, "it is removed from "+b.Host)).WithReport(b)
 	case len(o.Left) > 0 && o.Offline:
 		return engine.Wait(engine.NewReason(codeRemoving, "host "+b.Host+" is offline; what runs there ends by itself at "+b.Lease.Time().Format(time.RFC3339))).WithReport(b)
 	case len(o.Left) > 0:

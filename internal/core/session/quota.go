@@ -35,14 +35,21 @@ func OwnerName(owner string) string {
 	return name
 }
 
+// OwnersQuota is what counts for an owner, and whose it is: the owner's, or that of Everybody.
+type OwnersQuota struct {
+	Quota
+	Of string
+}
+
 // QuotaOf is the quota of an owner among rows, or that of everybody.
-func QuotaOf(rows Rows, owner string) (q Quota) {
+func QuotaOf(rows Rows, owner string) (q OwnersQuota) {
 	for _, of := range []string{OwnerName(owner), Everybody} {
-		if row, there := find(rows, QuotaRef(of)); there && !row.Delete && json.Unmarshal(row.Desired, &q) == nil {
+		if row, there := find(rows, QuotaRef(of)); there && !row.Delete && json.Unmarshal(row.Desired, &q.Quota) == nil {
+			q.Of = of
 			return q
 		}
 	}
-	return Quota{}
+	return OwnersQuota{}
 }
 
 // Bounds are the names of what a quota bounds.
@@ -117,7 +124,7 @@ func UsageOf(name string, s *Spec) Usage {
 
 // Exceeded finds what of a session is beyond the quota of its owner, beside the sessions of these rows. It returns
 // Problems.
-func (q Quota) Exceeded(sessions []engine.Row, name string, s *Spec) error {
+func (q OwnersQuota) Exceeded(sessions []engine.Row, name string, s *Spec) error {
 	var others []Usage
 	for _, row := range sessions {
 		var o Spec
@@ -143,7 +150,7 @@ func (q Quota) IsZero() bool {
 }
 
 // exceeded is Exceeded with the other sessions of the owner.
-func (q *Quota) exceeded(name string, s *Spec, others []Usage) (found Problems) {
+func (q *OwnersQuota) exceeded(name string, s *Spec, others []Usage) (found Problems) {
 	own := UsageOf(name, s)
 	sum, sessions := own, 1
 	for _, o := range others {
@@ -155,7 +162,7 @@ func (q *Quota) exceeded(name string, s *Spec, others []Usage) (found Problems) 
 	}
 	over := func(path, what string, n, most int64) {
 		if most > 0 && n > most {
-			found.add(path, "%s would have %d %s with those that overlap; the quota allows %d", s.Owner, n, what, most)
+			found.add(path, "%s would have %d %s with those that overlap; the quota of %s allows %d", OwnerName(s.Owner), n, what, q.Of, most)
 		}
 	}
 	over("timeslot", "sessions", int64(sessions), int64(q.Sessions))
@@ -164,12 +171,12 @@ func (q *Quota) exceeded(name string, s *Spec, others []Usage) (found Problems) 
 	over("parts", "bytes of memory", sum.Resources.Memory, q.Memory)
 	over("parts", "GPUs", int64(sum.GPUs), int64(q.GPUs))
 	if length := s.Timeslot.End.Sub(s.Timeslot.ProvisionAt); q.Length > 0 && length > q.Length.Std() {
-		found.add("timeslot.end", "the session would last %s; the quota of %s allows %s", length.Truncate(time.Second), s.Owner, q.Length)
+		found.add("timeslot.end", "the session would last %s; the quota of %s allows %s", length.Truncate(time.Second), q.Of, q.Length)
 	}
 	if q.Calls != nil {
 		s.eachCall(func(path string, c *Call) {
 			if err := allows(q.Calls, c.URL); err != nil {
-				found.add(path, "%v by the quota of %s", err, s.Owner)
+				found.add(path, "%v by the quota of %s", err, q.Of)
 			}
 		})
 	}

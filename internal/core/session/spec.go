@@ -105,10 +105,13 @@ type Phase struct {
 	Command *Command `json:"command,omitempty"`
 	// Await is the type of the event that ends it; empty: the job itself does.
 	Await string `json:"await,omitempty"`
-	// Timeout is how long the event may take, and Retries how often the job is asked for again
-	// after that.
+	// Timeout is how long the event may take, from when the job was accepted.
 	Timeout clock.Duration `json:"timeout,omitempty"`
-	Retries int            `json:"retries,omitempty"`
+	// Retries is how many attempts follow the first one, whether its job failed or its event did not come. Nil:
+	// a job that fails is attempted as often as the server is set to, and an event that does not come fails the phase.
+	Retries *int `json:"retries,omitempty"`
+	// Attempts is what the server is set to, from when the session was asked for.
+	Attempts int `json:"attempts,omitempty" doc:"set by the server"`
 }
 
 // Call is an HTTP request of a job.
@@ -168,7 +171,10 @@ func Validate(name string, s *Spec, now time.Time) error {
 	if err := fleet.CheckName(name); err != nil {
 		p.add("name", "%v", err)
 	}
-	s.Timeslot.validate(&p, now)
+	slot := s.Timeslot
+	if slot.validate(&p, now); len(p) > 0 { // pods are checked all the same, in a timeslot that is sound
+		slot = Timeslot{ProvisionAt: now, Start: now, End: now.Add(time.Hour), CleanupDeadline: now.Add(time.Hour)}
+	}
 	checkAction(&p, "onFailure", s.OnFailure)
 	if len(s.Parts) == 0 || len(s.Parts) > MaxParts {
 		p.add("parts", "there are %d; expected 1 to %d", len(s.Parts), MaxParts)
@@ -177,7 +183,7 @@ func Validate(name string, s *Spec, now time.Time) error {
 	for i := range s.Parts {
 		part, path := &s.Parts[i], fmt.Sprintf("parts[%d]", i)
 		checkName(&p, path, part.Name, seen)
-		part.validate(&p, path, &s.Timeslot)
+		part.validate(&p, path, &slot)
 	}
 	s.gates(&p)
 	checkCalls(&p, s.Calls)
@@ -208,18 +214,29 @@ func (t *Timeslot) validate(p *Problems, now time.Time) {
 	case !t.End.After(now):
 		p.add(path+"end", "%s has passed", t.End.Format(time.RFC3339))
 	case t.CleanupDeadline.Sub(now) > MaxAhead:
-		p.add(path+"cleanupDeadline", "%s is more than %d days from now", t.CleanupDeadline.Format(time.RFC3339), int(MaxAhead.Hours()/24))
+		p.add(path+"cleanupDeadline", "cleanupDeadline %s is more than %d days from now", t.CleanupDeadline.Format(time.RFC3339), int(MaxAhead.Hours()/24))
 	case t.Start.Before(t.ProvisionAt):
-		p.add(path+"start", "it is before provisionAt")
+		p.add(path+"start", "start is before provisionAt, %s", t.ProvisionAt.Format(time.RFC3339))
 	case !t.End.After(t.Start):
-		p.add(path+"end", "it is not after start")
+		p.add(path+"end", "end is not after start, %s", t.Start.Format(time.RFC3339))
 	case t.CleanupDeadline.Before(t.End):
-		p.add(path+"cleanupDeadline", "it is before end")
+		p.add(path+"cleanupDeadline", "cleanupDeadline is before end, %s", t.End.Format(time.RFC3339))
 	case t.End.Sub(t.ProvisionAt) > MaxLength:
-		p.add(path+"end", "the session would last %s; at most %s are allowed", t.End.Sub(t.ProvisionAt), MaxLength)
+		p.add(path+"end", "the session would last %s from provisionAt on; at most %s are allowed", clock.FromStd(t.End.Sub(t.ProvisionAt)), clock.FromStd(MaxLength))
 	case t.CleanupDeadline.Sub(t.End) > MaxGrace:
-		p.add(path+"cleanupDeadline", "it is %s after end; at most %s are allowed", t.CleanupDeadline.Sub(t.End), MaxGrace)
+		p.add(path+"cleanupDeadline", "cleanupDeadline is %s after end; at most %s are allowed", clock.FromStd(t.CleanupDeadline.Sub(t.End)), clock.FromStd(MaxGrace))
 	}
+}
+
+// CheckNew finds what is wrong with a session as one that comes up from now on: it has failed already whose pods had
+// to be ready by an instant that has passed. It returns Problems.
+func CheckNew(s *Spec, now time.Time) error {
+	var p Problems
+	if t := &s.Timeslot; t.Start.After(t.ProvisionAt) && t.Start.Before(now) {
+		p.add("timeslot.start", "start %s has passed, and pods have to be ready by then: leave start and provisionAt out to begin now", t.Start.Format(time.RFC3339))
+		return p
+	}
+	return nil
 }
 
 func checkAction(p *Problems, path string, a engine.FailureAction) {
@@ -274,7 +291,7 @@ func (part *Part) validate(p *Problems, path string, slot *Timeslot) {
 		}
 		pod.checkGPUs(p, path, workspaces)
 		request := (&PodSpec{Pod: *pod, Timeslot: *slot}).Request(engine.Ref{Kind: KindPod, ID: "s/" + part.Name + "/" + pod.Name})
-		if err := request.Validate(); err != nil && slot.CleanupDeadline.After(slot.ProvisionAt) {
+		if err := request.Validate(); err != nil {
 			p.add(path, "%v", err)
 		}
 	}
@@ -297,8 +314,8 @@ func (part *Part) checkPhase(p *Problems, path string, ph *Phase) {
 		p.add(path, "it has neither a call nor a command nor an event to await")
 	case ph.Await != "" && (ph.Timeout <= 0 || ph.Timeout > MaxWait):
 		p.add(path+".timeout", "it is %s; a phase that awaits an event has a timeout of more than 0 and at most %s", ph.Timeout, MaxWait)
-	case ph.Retries < 0 || ph.Retries > MaxRetries:
-		p.add(path+".retries", "there are %d; expected 0 to %d", ph.Retries, MaxRetries)
+	case ph.Retries != nil && (*ph.Retries < 0 || *ph.Retries > MaxRetries):
+		p.add(path+".retries", "there are %d; expected 0 to %d", *ph.Retries, MaxRetries)
 	}
 	c := ph.Command
 	if c == nil {

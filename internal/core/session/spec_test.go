@@ -36,18 +36,18 @@ func TestValidate(t *testing.T) {
 		want   string
 	}{
 		{func(s *Spec) { s.Timeslot.End = now.Add(-time.Hour) }, "timeslot.end: 2026-11-26T11:00:00Z has passed"},
-		{func(s *Spec) { s.Timeslot.Start = now.Add(-time.Hour) }, "timeslot.start: it is before provisionAt"},
-		{func(s *Spec) { s.Timeslot.End = s.Timeslot.Start }, "timeslot.end: it is not after start"},
-		{func(s *Spec) { s.Timeslot.CleanupDeadline = s.Timeslot.Start }, "timeslot.cleanupDeadline: it is before end"},
+		{func(s *Spec) { s.Timeslot.Start = now.Add(-time.Hour) }, "timeslot.start: start is before provisionAt, "},
+		{func(s *Spec) { s.Timeslot.End = s.Timeslot.Start }, "timeslot.end: end is not after start, "},
+		{func(s *Spec) { s.Timeslot.CleanupDeadline = s.Timeslot.Start }, "timeslot.cleanupDeadline: cleanupDeadline is before end, "},
 		{func(s *Spec) {
 			s.Timeslot.End = now.Add(MaxLength + time.Hour)
 			s.Timeslot.CleanupDeadline = s.Timeslot.End
-		}, "timeslot.end: the session would last 2161h0m0s; at most 2160h0m0s are allowed"},
-		{func(s *Spec) { s.Timeslot.CleanupDeadline = s.Timeslot.End.Add(MaxGrace + 1) }, "timeslot.cleanupDeadline: it is 168h0m0.000000001s after end"},
+		}, "timeslot.end: the session would last 2161h from provisionAt on; at most 2160h are allowed"},
+		{func(s *Spec) { s.Timeslot.CleanupDeadline = s.Timeslot.End.Add(MaxGrace + time.Second) }, "timeslot.cleanupDeadline: cleanupDeadline is 168h1s after end"},
 		{func(s *Spec) {
 			last := time.Date(9999, 12, 31, 23, 59, 57, 0, time.UTC)
 			s.Timeslot = Timeslot{ProvisionAt: last, Start: last, End: last.Add(time.Second), CleanupDeadline: last.Add(time.Minute)}
-		}, "timeslot.cleanupDeadline: 10000-01-01T00:00:57Z is more than 1825 days from now"},
+		}, "timeslot.cleanupDeadline: cleanupDeadline 10000-01-01T00:00:57Z is more than 1825 days from now"},
 		{func(s *Spec) { s.OnFailure = "panic" }, `onFailure: unknown action "panic": expected abort or continue`},
 		{func(s *Spec) { s.Parts = nil }, "parts: there are 0; expected 1 to 64"},
 		{func(s *Spec) { s.Parts[1].Name = "db" }, "parts[1].name: db is there twice"},
@@ -91,7 +91,7 @@ func TestValidate(t *testing.T) {
 		{func(s *Spec) { s.Parts[0].Phases[0].Await = RetryEvent }, "parts[0].phases[0].await: events of type steady.phase.retry are of steady itself"},
 		{func(s *Spec) { s.Parts[1].After[0] = Gate{Event: AcceptedEvent} }, "parts[1].after[0].event: events of type steady.job.accepted are of steady itself"},
 		{func(s *Spec) { s.Parts[1].After[0] = Gate{Event: strings.Repeat("x", 257)} }, "parts[1].after[0].event: it has 257 bytes; at most 256 are allowed"},
-		{func(s *Spec) { s.Parts[0].Phases[0].Retries = 11 }, "parts[0].phases[0].retries: there are 11; expected 0 to 10"},
+		{func(s *Spec) { s.Parts[0].Phases[0].Retries = new(11) }, "parts[0].phases[0].retries: there are 11; expected 0 to 10"},
 	} {
 		s := sound()
 		c.change(s)
@@ -132,4 +132,37 @@ func TestGates(t *testing.T) {
 	step("converged ", 2)
 	view.Events, view.Children = nil, append(view.Children, engine.Child{Ref: engine.Ref{Kind: KindPart, ID: "lab/web"}, Phase: engine.Converged})
 	step("converged ", 2)
+}
+
+// TestOneFaultOneFinding: a timeslot that is not sound is found once, and not again in the words of what is derived of it.
+func TestOneFaultOneFinding(t *testing.T) {
+	for _, slot := range []func(*Timeslot){
+		func(s *Timeslot) { s.ProvisionAt = time.Time{} },
+		func(s *Timeslot) { s.Start = time.Time{} },
+		func(s *Timeslot) { s.CleanupDeadline = time.Time{} },
+		func(s *Timeslot) { s.End = s.Start },
+		func(s *Timeslot) { s.ProvisionAt = s.CleanupDeadline.Add(time.Hour) },
+		func(s *Timeslot) { s.End, s.CleanupDeadline = now.Add(-2*time.Hour), now.Add(-time.Hour) },
+	} {
+		s := sound()
+		slot(&s.Timeslot)
+		found, _ := Validate("lab", s, now).(Problems)
+		if len(found) != 1 || !strings.HasPrefix(found[0].Path, "timeslot.") {
+			t.Errorf("%+v: %v", s.Timeslot, found)
+		}
+	}
+}
+
+// TestNewSessionsCanStart: a start that has passed is of a session that failed before it began.
+func TestNewSessionsCanStart(t *testing.T) {
+	for _, c := range []struct {
+		provisionAt, start time.Duration
+		found              bool
+	}{{-2 * time.Hour, -time.Hour, true}, {-time.Hour, -time.Hour, false}, {-time.Hour, 0, false}, {-time.Hour, time.Hour, false}, {0, 0, false}} {
+		s := sound()
+		s.Timeslot.ProvisionAt, s.Timeslot.Start = now.Add(c.provisionAt), now.Add(c.start)
+		if found := CheckNew(s, now); (found != nil) != c.found {
+			t.Errorf("provisionAt %s, start %s: %v", c.provisionAt, c.start, found)
+		}
+	}
 }

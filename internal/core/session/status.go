@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"encoding/json"
 	"strings"
 	"time"
@@ -42,6 +43,30 @@ type Status struct {
 	Generation int64          `json:"generation"`
 	Timeslot   Timeslot       `json:"timeslot"`
 	Parts      []PartStatus   `json:"parts"`
+	decided    bool           // each pod that waits for no gate has a host, or was found to have none
+}
+
+// Decided reports whether it is known of each pod that waits for no gate where it is to run, or why it waits.
+func (st *Status) Decided() bool { return st.decided }
+
+// Wait is a pod that waits for a host.
+type Wait struct {
+	Pod    string    `json:"pod"` // PART/POD
+	Reason string    `json:"reason"`
+	Room   time.Time `json:"room,omitzero" doc:"When it is likely to get one; left out if that is not known"`
+}
+
+// Waits are the pods that wait for a host.
+func (st *Status) Waits() (out []Wait) {
+	for i := range st.Parts {
+		p := &st.Parts[i]
+		for k := range p.Pods {
+			if pod := &p.Pods[k]; pod.Host == "" && pod.Phase == string(engine.Waiting) {
+				out = append(out, Wait{p.Name + "/" + pod.Name, pod.Reason, pod.Room})
+			}
+		}
+	}
+	return out
 }
 
 // PartStatus is a part as people see it.
@@ -63,6 +88,7 @@ type PodStatus struct {
 	Summary   status.Summary `json:"summary"`
 	Attempts  int            `json:"attempts,omitempty"` // that failed, while there will be more
 	Host      string         `json:"host,omitempty"`
+	Room      time.Time      `json:"room,omitzero" doc:"When a pod without a host is likely to get one; left out if that is not known"`
 	GPUs      []int          `json:"gpus,omitempty"`
 	Workloads []string       `json:"workloads"`
 	URLs      []string       `json:"urls,omitempty"` // of its routes
@@ -74,7 +100,8 @@ type JobStatus struct {
 	State    string          `json:"state"`
 	Reason   string          `json:"reason,omitempty"`
 	Summary  status.Summary  `json:"summary"`
-	Attempts int             `json:"attempts,omitempty"`
+	Attempts int             `json:"attempts,omitempty"` // that failed, while there will be more
+	Most     int             `json:"mostAttempts" doc:"how often it is attempted at most"`
 	Result   json.RawMessage `json:"result,omitempty"`
 }
 
@@ -94,11 +121,12 @@ func Describe(rows Rows, name string, now time.Time) (Status, error) {
 		return Status{}, err
 	}
 	st := Status{Name: name, Owner: spec.Owner, Created: spec.Created, Reason: row.Reason.Text(), Alert: row.Alerts(), Generation: row.Generation, Timeslot: spec.Timeslot, Parts: []PartStatus{}}
-	all := progress{booked: true, up: true}
+	all := progress{booked: true, up: true, decided: true}
 	for i := range spec.Parts {
 		p := describePart(rows, &row, &spec.Parts[i], &all)
 		st.Parts = append(st.Parts, p)
 	}
+	st.decided = all.decided
 	st.State = stateOf(&row, &spec.Timeslot, all, now)
 	if st.State == Retired {
 		st.State = stateOfRest(st.Parts)
@@ -163,8 +191,9 @@ func stateOfRest(parts []PartStatus) State {
 
 // progress is how far all pods are that wait for no gate.
 type progress struct {
-	booked bool // they have hosts
-	up     bool // they ran once, or will not
+	booked  bool // they have hosts
+	up      bool // they ran once, or will not
+	decided bool // they have hosts, or were found to have none
 }
 
 // describePart describes a part of the session of the row parent. What has no row is still to come, or gone.
@@ -193,6 +222,8 @@ func describePart(rows Rows, parent *engine.Row, p *Part, all *progress) PartSta
 		}
 		if row, there := find(rows, below(ref, KindPod, pod.Name)); there {
 			pod.Phase, pod.Reason, pod.Attempts = string(row.Phase), row.Reason.Text(), failed(&row)
+			c := row.ChildView()
+			pod.Room = reportOf[PodReport](&c).Room.Time()
 			if b := Booking(&row); b != nil {
 				pod.Host, pod.GPUs, pod.URLs, ran = b.Host, b.GPUs, p.Pods[i].urls(b.Host), b.Ran
 			}
@@ -200,16 +231,21 @@ func describePart(rows Rows, parent *engine.Row, p *Part, all *progress) PartSta
 		}
 		if len(p.After) == 0 && !over {
 			all.booked, all.up = all.booked && pod.Host != "", all.up && ran
+			all.decided = all.decided && (pod.Host != "" || pod.Phase != string(engine.Pending))
 		}
 		pod.Summary = rowSummary(pod.Phase, pod.Reason)
 		out.Pods = append(out.Pods, pod)
 	}
 	for i := range p.Phases {
 		job := JobStatus{Name: p.Phases[i].Name, State: PhasePending}
+		job.Most, _ = p.Phases[i].attempts()
 		if row, err := rows.Get(below(ref, KindPhase, job.Name)); err == nil && (over || row.Phase != engine.Deleted) {
 			c := row.ChildView()
 			r := reportOf[PhaseReport](&c)
-			job.State, job.Reason, job.Attempts, job.Result = phaseState(&c), row.Reason.Text(), failed(&row), r.Result
+			job.State, job.Reason, job.Result, job.Most = phaseState(&c), row.Reason.Text(), r.Result, cmp.Or(r.Most, job.Most)
+			if job.State == PhaseRunning {
+				job.Attempts = r.Missed + failedJobs(row.Status())
+			}
 			if row.Phase == engine.Deleted && r.Event != "" {
 				job.State, job.Reason = PhaseOver, endedBy(r.Event) // what ended it outlives its part
 			}

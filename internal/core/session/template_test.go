@@ -99,15 +99,15 @@ func TestQuota(t *testing.T) {
 		want  string
 	}{
 		{Quota{Sessions: 2, Pods: 4, MilliCPU: 2000, Memory: 2 << 30, GPUs: 2, Length: clock.FromStd(time.Hour), Calls: []string{"x.example"}}, ask("ann (1)", 0), ""},
-		{Quota{Sessions: 1}, ask("ann (1)", 0), "timeslot: ann (1) would have 2 sessions with those that overlap; the quota allows 1"},
+		{Quota{Sessions: 1}, ask("ann (1)", 0), "timeslot: ann would have 2 sessions with those that overlap; the quota of WHOM allows 1"},
 		{Quota{Sessions: 1}, ask("ann (1)", 2*time.Hour), ""},
 		{Quota{Sessions: 1}, ask("eve (3)", 0), ""},
-		{Quota{Pods: 3}, ask("ann (1)", 0), "parts: ann (1) would have 4 pods"},
-		{Quota{MilliCPU: 1999}, ask("ann (1)", 0), "parts: ann (1) would have 2000 thousandths of a CPU"},
+		{Quota{Pods: 3}, ask("ann (1)", 0), "parts: ann would have 4 pods"},
+		{Quota{MilliCPU: 1999}, ask("ann (1)", 0), "parts: ann would have 2000 thousandths of a CPU"},
 		{Quota{Memory: 1 << 30}, ask("ann (1)", 0), "bytes of memory"},
-		{Quota{GPUs: 1}, ask("ann (1)", 0), "parts: ann (1) would have 2 GPUs"},
-		{Quota{Length: clock.FromStd(time.Minute)}, ask("ann (1)", 0), "timeslot.end: the session would last 1h0m0s; the quota of ann (1) allows 1m"},
-		{Quota{Calls: []string{}}, ask("ann (1)", 0), "parts[0].phases[0].call.url: host x.example may not be called: expected one of calls, [] by the quota of ann (1)"},
+		{Quota{GPUs: 1}, ask("ann (1)", 0), "parts: ann would have 2 GPUs"},
+		{Quota{Length: clock.FromStd(time.Minute)}, ask("ann (1)", 0), "timeslot.end: the session would last 1h0m0s; the quota of WHOM allows 1m"},
+		{Quota{Calls: []string{}}, ask("ann (1)", 0), "parts[0].phases[0].call.url: host x.example may not be called: expected one of calls, [] by the quota of WHOM"},
 	} {
 		for _, of := range []string{"ann", Everybody} {
 			set(engine.Upsert(QuotaRef(of), c.quota))
@@ -115,7 +115,7 @@ func TestQuota(t *testing.T) {
 			if err := QuotaOf(table, c.ask.Owner).Exceeded(table.List(engine.Filter{Kind: KindSession}), "new", c.ask); err != nil {
 				got = err.Error()
 			}
-			if c.want == "" && got != "" || !strings.Contains(got, c.want) {
+			if want := strings.Replace(c.want, "WHOM", of, 1); want == "" && got != "" || !strings.Contains(got, want) {
 				t.Errorf("%+v of %s: %q, want %q", c.quota, of, got, c.want)
 			}
 			set(engine.Delete(QuotaRef(of)))

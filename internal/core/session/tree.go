@@ -93,7 +93,7 @@ func (s *Spec) untilNotice(name string, now time.Time) engine.Decision {
 // Decide is the decision on a session: its parts in the declared order, each once its gates open.
 func Decide(v engine.View[Spec, NeedsNothing]) engine.Decision {
 	if v.Resource.Delete {
-		return gone(v.Events)
+		return gone(v.Resource.Status, v.Events)
 	}
 	s := &v.Resource.Desired
 	parts := childrenOf(v.Children)
@@ -106,7 +106,7 @@ func Decide(v engine.View[Spec, NeedsNothing]) engine.Decision {
 		child := parts[ref]
 		switch why, at := s.blocked(p, v); {
 		case p.Stopped && child != nil && !child.Delete:
-			intents = append(intents, engine.Delete(ref))
+			intents = append(intents, engine.Delete(ref).Because("the part was stopped"))
 		case p.Stopped || child != nil && child.Delete:
 		case child == nil && why != "":
 			if closed == nil {
@@ -117,12 +117,12 @@ func Decide(v engine.View[Spec, NeedsNothing]) engine.Decision {
 				next = at
 			}
 		default:
-			intents = append(intents, s.Timeslot.bounds(engine.Upsert(ref, PartSpec{Part: *p, Timeslot: s.Timeslot, ByStart: len(p.After) == 0 && s.Timeslot.Start.After(s.Timeslot.ProvisionAt)})).WithOrder(i))
+			intents = append(intents, s.Timeslot.bounds(engine.Upsert(ref, PartSpec{Part: *p, Timeslot: s.Timeslot, ByStart: len(p.After) == 0 && s.Timeslot.Start.After(s.Timeslot.ProvisionAt)})).WithOrder(i).Because("declared by session "+v.Resource.Ref.ID))
 		}
 	}
 	for _, c := range v.Children {
 		if !c.Delete && !s.has(c.Ref) {
-			intents = append(intents, engine.Delete(c.Ref))
+			intents = append(intents, engine.Delete(c.Ref).Because(notDeclared))
 		}
 	}
 	d := s.untilNotice(v.Resource.Ref.ID, v.Now)
@@ -132,9 +132,9 @@ func Decide(v engine.View[Spec, NeedsNothing]) engine.Decision {
 	return d.With(intents...).WithVerdicts(verdicts(v.Children, orContinue(s.OnFailure))...)
 }
 
-// gone decides that nothing is left. Events of this life are none of the next one of its name.
-func gone(events []engine.Event) engine.Decision {
-	d := engine.IsConverged(engine.NewReason(codeGone, ""))
+// gone decides that nothing is left, and keeps why. Events of this life are none of the next one of its name.
+func gone(s engine.Status, events []engine.Event) engine.Decision {
+	d := engine.IsConverged(engine.NewReason(codeGone, s.Reason.WhyDeleted()))
 	if n := len(events); n > 0 {
 		d = d.WithHandled(events[n-1].N)
 	}
@@ -201,17 +201,17 @@ func received(events []engine.Event, eventType string) bool {
 // DecidePart is the decision on a part: its pods at once, then its phases one after another.
 func DecidePart(v engine.View[PartSpec, NeedsNothing]) engine.Decision {
 	if v.Resource.Delete {
-		return engine.IsConverged(engine.NewReason(codeGone, ""))
+		return gone(v.Resource.Status, nil)
 	}
 	spec := &v.Resource.Desired
 	children := childrenOf(v.Children)
 	report := PartReport{Ready: true, Pods: map[string]PodReport{}, Phases: map[string]string{}}
 	wanted := map[engine.Ref]bool{}
-	onFailure := orAbort(spec.Part.OnFailure)
+	onFailure, declared := orAbort(spec.Part.OnFailure), "declared by part "+spec.Part.Name
 	var intents []engine.Intent
 	for i := range spec.Part.Pods {
 		ref := below(v.Resource.Ref, KindPod, spec.Part.Pods[i].Name)
-		intents = append(intents, spec.Timeslot.bounds(engine.Upsert(ref, PodSpec{Pod: spec.Part.Pods[i], Timeslot: spec.Timeslot, ByStart: spec.ByStart, Moves: spec.Part.Moves, Duplicates: spec.Part.Duplicates != ""})))
+		intents = append(intents, spec.Timeslot.bounds(engine.Upsert(ref, PodSpec{Pod: spec.Part.Pods[i], Timeslot: spec.Timeslot, ByStart: spec.ByStart, Moves: spec.Part.Moves, Duplicates: spec.Part.Duplicates != ""})).Because(declared))
 		wanted[ref] = true
 		c := children[ref]
 		report.Ready = report.Ready && c != nil && (c.Phase == engine.Converged || c.Phase == engine.Failed && onFailure == engine.Continue)
@@ -228,7 +228,7 @@ func DecidePart(v engine.View[PartSpec, NeedsNothing]) engine.Decision {
 		c := children[ref]
 		report.Phases[ph.Name] = phaseState(c)
 		if c != nil || begins { // one that began goes on, whatever becomes of those before it
-			intents = append(intents, spec.Timeslot.bounds(engine.Upsert(ref, *ph)).WithOrder(1+i))
+			intents = append(intents, spec.Timeslot.bounds(engine.Upsert(ref, *ph)).WithOrder(1+i).Because(declared))
 		} else if d.Name() == "converged" {
 			d = engine.Wait(engine.NewReason(codePhases, "phase "+ph.Name+" has not begun"))
 		}
@@ -239,11 +239,14 @@ func DecidePart(v engine.View[PartSpec, NeedsNothing]) engine.Decision {
 	}
 	for _, c := range v.Children {
 		if !c.Delete && !wanted[c.Ref] {
-			intents = append(intents, engine.Delete(c.Ref))
+			intents = append(intents, engine.Delete(c.Ref).Because(notDeclared))
 		}
 	}
 	return d.With(intents...).WithReport(report).WithVerdicts(verdicts(v.Children, onFailure)...)
 }
+
+// notDeclared is why what was declared once is deleted.
+const notDeclared = "it is not declared any more"
 
 func orContinue(a engine.FailureAction) engine.FailureAction {
 	if a == "" {

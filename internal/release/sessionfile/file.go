@@ -61,7 +61,7 @@ type partDocument struct {
 		Command *commandDocument `json:"command"`
 		Await   string           `json:"await"`
 		Timeout string           `json:"timeout"`
-		Retries int              `json:"retries"`
+		Retries *int             `json:"retries"`
 	} `json:"phases"`
 }
 
@@ -152,8 +152,10 @@ func (r *reader) validate(name string, s *session.Spec) {
 	if s.Template != "" {
 		check.Parts = []session.Part{{Name: "part", Phases: []session.Phase{{Name: "phase", Await: "event", Timeout: 1}}}}
 	}
-	if found, ok := session.Validate(name, &check, r.now).(session.Problems); ok {
-		r.add(found)
+	for _, err := range []error{session.Validate(name, &check, r.now), session.CheckNew(s, r.now)} {
+		if found, ok := err.(session.Problems); ok {
+			r.add(found)
+		}
 	}
 	if s.Template == "" {
 		*s = check

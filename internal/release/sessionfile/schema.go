@@ -141,7 +141,7 @@ const defs = `
         },
         "await": {"type": "string", "description": "the type of an event"},
         "timeout": {"$ref": "#/$defs/span"},
-        "retries": {"type": "integer", "minimum": 0, "description": "a number"}
+        "retries": {"type": "integer", "minimum": 0, "description": "a number of attempts after the first, whether a job failed or its event did not come; without it, 4 for a job that fails (steady server --session-attempts) and none for an event"}
       }
     }
   }

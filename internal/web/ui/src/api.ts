@@ -144,10 +144,12 @@ export interface Conversion {
 }
 
 export interface CreatedSession {
+  decided: boolean;
   eventPath: string;
   eventToken: string;
   secrets?: SessionSecret[] | null;
   session: Session;
+  waits?: SessionWait[] | null;
 }
 
 export interface Definition {
@@ -1518,6 +1520,7 @@ export interface SessionGate {
 
 export interface SessionJobStatus {
   attempts?: number;
+  mostAttempts: number;
   name: string;
   reason?: string;
   result?: unknown;
@@ -1558,6 +1561,7 @@ export interface SessionPartStatus {
 }
 
 export interface SessionPhase {
+  attempts?: number;
   await?: string;
   call?: SessionCall;
   command?: SessionCommand;
@@ -1585,6 +1589,7 @@ export interface SessionPodStatus {
   name: string;
   phase: string;
   reason?: string;
+  room?: string;
   summary: Summary;
   urls?: string[] | null;
   workloads: string[] | null;
@@ -1593,6 +1598,7 @@ export interface SessionPodStatus {
 export interface SessionPreview {
   fits: boolean;
   pods: PlacedPod[] | null;
+  room?: string;
 }
 
 export interface SessionResources {
@@ -1625,6 +1631,12 @@ export interface SessionTimeslot {
   end: string;
   provisionAt: string;
   start: string;
+}
+
+export interface SessionWait {
+  pod: string;
+  reason: string;
+  room?: string;
 }
 
 export interface SessionWorkload {
