@@ -141,7 +141,7 @@ func (r *run) observeAndDecide(ctx context.Context, k kind, in engine.Input) (re
 		return r.observeFailed(ctx, k, in, err)
 	}
 	r.decided = d.Name()
-	r.l.last.remember(r.ref, decidedTurn{decided(&d), r.causes, in.Now})
+	r.l.last.remember(r.ref, decidedTurn{decided(&d), r.causes, in.Now, len(in.Snap.Children)})
 	rec := engine.AfterDecide(in, d, r.askRepairGate(ctx, in, d))
 	err = r.commit(in, rec)
 	if owned, ok := errors.AsType[*engine.OwnerError](err); ok {
@@ -224,7 +224,11 @@ func (r *run) commit(in engine.Input, rec engine.Record) error {
 	}
 	requests := make([]request, 0, len(done.Raised))
 	for _, x := range done.Raised {
-		requests = append(requests, request{x.Ref, rec.Now, x.Cause.Trigger.Priority(), x.Cause})
+		at := rec.Now
+		if x.Cause.Trigger == engine.TriggerChild {
+			at = r.l.last.spaced(x.Ref, at)
+		}
+		requests = append(requests, request{x.Ref, at, x.Cause.Trigger.Priority(), x.Cause})
 	}
 	if len(requests) > 0 {
 		r.l.enqueue(requests...)

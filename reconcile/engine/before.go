@@ -88,7 +88,7 @@ func (rec *Record) deleteChildren(in Input) bool {
 	for i := len(in.Snap.Children) - 1; i >= 0; i-- {
 		c := &in.Snap.Children[i]
 		if !c.Phase.Terminal() && c.Order == top {
-			rec.intend(in, Delete(c.Ref))
+			rec.intend(in, c, Delete(c.Ref))
 		}
 	}
 	return live
@@ -103,7 +103,7 @@ func (rec *Record) limitChildren(in Input) {
 	for i := range in.Snap.Children {
 		c := &in.Snap.Children[i]
 		if !c.Phase.Terminal() && (c.state.NotAfter == 0 || c.state.NotAfter > limit) {
-			rec.intend(in, Intent{Op: opLimit, Ref: c.Ref})
+			rec.intend(in, c, Intent{Op: opLimit, Ref: c.Ref})
 		}
 	}
 }

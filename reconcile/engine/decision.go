@@ -23,8 +23,8 @@ type Decision struct {
 	action   Action
 	until    time.Time
 	reason   Reason
-	children []Intent
-	verdicts []Verdict
+	children grown[Intent]
+	verdicts grown[Verdict]
 	report   string // encoded
 	handled  int64
 	within   time.Duration
@@ -58,14 +58,14 @@ func (d Decision) Within(t time.Duration) Decision { d.within = t; return d }
 
 // With adds intents for children, in order.
 func (d Decision) With(children ...Intent) Decision {
-	d.children = append(d.children[:len(d.children):len(d.children)], children...)
+	d.children = d.children.with(children...)
 	return d
 }
 
 // WithVerdicts adds verdicts on failed children. A failed child without one gets the
 // policy's OnChildFailure.
 func (d Decision) WithVerdicts(verdicts ...Verdict) Decision {
-	d.verdicts = append(d.verdicts[:len(d.verdicts):len(d.verdicts)], verdicts...)
+	d.verdicts = d.verdicts.with(verdicts...)
 	return d
 }
 
@@ -107,8 +107,8 @@ func rawReport(s string) json.RawMessage {
 
 // Reason, Children and Verdicts read the decision's parts.
 func (d Decision) Reason() Reason      { return d.reason }
-func (d Decision) Children() []Intent  { return d.children }
-func (d Decision) Verdicts() []Verdict { return d.verdicts }
+func (d Decision) Children() []Intent  { return d.children.list() }
+func (d Decision) Verdicts() []Verdict { return d.verdicts.list() }
 
 // Name is converged, do, wait or fail.
 func (d Decision) Name() string { return cmp.Or(d.name, "fail") }
@@ -129,7 +129,7 @@ func (d Decision) MarshalJSON() ([]byte, error) {
 		Report   json.RawMessage `json:"report,omitempty"`
 		Handled  int64           `json:"handled,omitempty"`
 		Within   time.Duration   `json:"within,omitempty"`
-	}{d.Name(), "", d.action, d.until, d.reason, d.children, d.verdicts, d.Report(), d.handled, d.within}
+	}{d.Name(), "", d.action, d.until, d.reason, d.children.all, d.verdicts.all, d.Report(), d.handled, d.within}
 	if d.action != nil {
 		out.Action = d.action.ActionName()
 	}

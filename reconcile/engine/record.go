@@ -38,15 +38,9 @@ func (rec *Record) raise(to Ref, trigger Trigger, t Transition) {
 	rec.Raises = append(rec.Raises, Raise{Ref: to, Cause: Cause{Trigger: trigger, ID: id}})
 }
 
-// intend keeps an intent for a child if it would change anything, and raises
-// the child's trigger.
-func (rec *Record) intend(in Input, i Intent) error {
-	var cur *Row
-	for k := range in.Snap.Children {
-		if in.Snap.Children[k].Ref == i.Ref {
-			cur = &in.Snap.Children[k]
-		}
-	}
+// intend keeps an intent for a child, whose row is cur (nil if there is none), if it would
+// change anything, and raises the child's trigger.
+func (rec *Record) intend(in Input, cur *Row, i Intent) error {
 	_, ch, err := ApplyIntent(cur, &rec.Row, i, in.Now, Cause{})
 	if err != nil || !ch.Changed {
 		return err

@@ -135,7 +135,7 @@ func Fold(ts []Transition) Status {
 type Snapshot struct {
 	Row      Row
 	Parent   *Row    // nil for a root, or if the parent's row is gone
-	Children []Row   // by (Order, Created); terminal ones too
+	Children []Row   // by (Order, Created); orphaned ones too, deleted ones not
 	Events   []Event // numbered above Row.Handled, in order
 	TriggerN int64   // newest outbox trigger for Row.Ref; it is acknowledged by the turn
 }

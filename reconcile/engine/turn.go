@@ -35,7 +35,7 @@ func isNoOp(in *Input, d *Decision) bool {
 	row := &in.Snap.Row
 	if d.name != "converged" || row.Phase != Converged || row.ConvergedGen != row.Generation ||
 		row.Delete || row.Attempts != 0 || row.state.Steps != 0 || row.state.RetryAt != 0 || row.state.GivenUp ||
-		row.state.Action != "" || row.Reason != d.reason || len(d.children) != 0 ||
+		row.state.Action != "" || row.Reason != d.reason || len(d.children.all) != 0 ||
 		d.err != nil || row.state.Report != d.report || row.state.Handled < d.handled {
 		return false
 	}
@@ -54,8 +54,9 @@ func turnOf(in Input, d Decision, block *Block) Record {
 	}
 	row := &in.Snap.Row
 	if !row.state.GivenUp && !row.Delete {
-		for _, i := range d.children {
-			if err := rec.child(in, i); err != nil {
+		find := in.Snap.finder(len(d.children.all))
+		for _, i := range d.children.all {
+			if err := rec.child(in, find(i.Ref), i); err != nil {
 				// Nothing of a decision with a bad intent is applied.
 				rec = newRecord(in)
 				rec.fail(in, NewReason(CodeBadIntent, err.Error()), false)
@@ -82,29 +83,52 @@ func turnOf(in Input, d Decision, block *Block) Record {
 	return rec.done(in)
 }
 
-func (rec *Record) child(in Input, i Intent) error {
+// finder finds the children by ref, and has an index where it is asked often.
+func (s *Snapshot) finder(times int) func(Ref) *Row {
+	if times*len(s.Children) < 256 {
+		return func(ref Ref) *Row {
+			for i := range s.Children {
+				if s.Children[i].Ref == ref {
+					return &s.Children[i]
+				}
+			}
+			return nil
+		}
+	}
+	index := make(map[Ref]*Row, len(s.Children))
+	for i := range s.Children {
+		index[s.Children[i].Ref] = &s.Children[i]
+	}
+	return func(ref Ref) *Row { return index[ref] }
+}
+
+func (rec *Record) child(in Input, cur *Row, i Intent) error {
 	if i.Ref == in.Snap.Row.Ref || i.Ref == in.Snap.Row.Parent || i.Ref.Kind == "" || i.Ref.ID == "" {
 		return fmt.Errorf("%s cannot have %q as its child", in.Snap.Row.Ref, i.Ref.String())
 	}
 	if i.Op != OpUpsert && i.Op != OpDelete && i.err == nil {
 		return fmt.Errorf("a parent may upsert or delete %s, not %s it", i.Ref, i.Op)
 	}
-	return rec.intend(in, i)
+	return rec.intend(in, cur, i)
 }
 
 // abort rules on failed children. It reports whether the row gave up because of one.
 func (rec *Record) abort(in Input, d Decision) bool {
 	var bad *Row
+	given := make(map[Verdict]FailureAction, len(d.verdicts.all)) // by child and generation
+	for _, v := range d.verdicts.all {
+		given[Verdict{Child: v.Child, Generation: v.Generation}] = v.Action
+	}
 	for i := range in.Snap.Children {
 		c := &in.Snap.Children[i]
 		if !c.NeedsVerdict() {
 			continue
 		}
-		v := Verdict{Child: c.Ref, Generation: c.Generation, Action: in.Policy.OnChildFailure}
-		for _, given := range d.verdicts {
-			if given.Child == c.Ref && given.Generation == c.Generation {
-				v.Action = given.Action
-			}
+		v := Verdict{Child: c.Ref, Generation: c.Generation}
+		if action, ok := given[v]; ok {
+			v.Action = action
+		} else {
+			v.Action = in.Policy.OnChildFailure
 		}
 		rec.Verdicts = append(rec.Verdicts, v)
 		rec.Write = true
