@@ -73,8 +73,10 @@ func (d Decision) WithVerdicts(verdicts ...Verdict) Decision {
 const MaxReport = 16 << 10
 
 // WithReport tells the parent more than phase and reason: an address, a result. It is
-// encoded as JSON, is at most MaxReport long, and holds until the next decision, which
-// gives it anew or has none. What is too long, or does not encode, fails the generation.
+// encoded as JSON, is at most MaxReport long, and holds until another decision gives
+// another one: also while the resource acts, waits or has failed. A decision that it is
+// converged and has no report withdraws it, as WithReport(nil) does with any decision. What is too
+// long, or does not encode, fails the generation.
 func (d Decision) WithReport(report any) Decision {
 	raw, err := json.Marshal(report)
 	switch {
@@ -91,6 +93,20 @@ func (d Decision) WithReport(report any) Decision {
 // WithHandled says that the events of the view up to number n need not be seen again. Their
 // data is dropped; they are still known as received.
 func (d Decision) WithHandled(n int64) Decision { d.handled = n; return d }
+
+// withdrawn is the report of a decision that takes back the one before.
+const withdrawn = "null"
+
+// reportAfter is the report of a row that had before, after the decision.
+func (d *Decision) reportAfter(before string) string {
+	switch {
+	case d.report == withdrawn, d.report == "" && d.name == "converged":
+		return ""
+	case d.report == "":
+		return before
+	}
+	return d.report
+}
 
 // Report is the encoded report, nil if there is none.
 func (d Decision) Report() json.RawMessage { return rawReport(d.report) }

@@ -48,7 +48,7 @@ type state struct {
 	EscalatedGen int64   `json:"escalated,omitempty"` // last generation whose failure was escalated
 	AckedGen     int64   `json:"acked,omitempty"`     // last failed generation that the parent gave its verdict on
 	KnownGen     int64   `json:"known,omitempty"`     // last generation whose alert a person acknowledged
-	Report       string  `json:"report,omitempty"`    // of the last decision, encoded
+	Report       string  `json:"report,omitempty"`    // for the parent, encoded
 	Handled      int64   `json:"handled,omitempty"`   // events up to here are not shown again
 }
 
@@ -71,7 +71,7 @@ func (r *Row) SetState(raw []byte) error {
 	return nil
 }
 
-// Report is what the last decision told the parent, encoded; nil if it told nothing.
+// Report is what the parent has of it, encoded; nil if it has nothing.
 func (r *Row) Report() json.RawMessage { return rawReport(r.state.Report) }
 
 // Handled is the number of the last event that is not shown again.

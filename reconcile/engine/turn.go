@@ -36,7 +36,7 @@ func isNoOp(in *Input, d *Decision) bool {
 	if d.name != "converged" || row.Phase != Converged || row.ConvergedGen != row.Generation ||
 		row.Delete || row.Attempts != 0 || row.state.Steps != 0 || row.state.RetryAt != 0 || row.state.GivenUp ||
 		row.state.Action != "" || row.Reason != d.reason || len(d.children.all) != 0 ||
-		d.err != nil || row.state.Report != d.report || row.state.Handled < d.handled {
+		d.err != nil || row.state.Report != d.reportAfter(row.state.Report) || row.state.Handled < d.handled {
 		return false
 	}
 	for i := range in.Snap.Children {
@@ -160,10 +160,11 @@ func (t *turn) report() {
 	if n := t.handled(); row.state.Handled < n {
 		row.state.Handled, rec.Handled, rec.Write = n, n, true
 	}
-	if row.state.Report == t.d.report {
+	report := t.d.reportAfter(row.state.Report)
+	if row.state.Report == report {
 		return
 	}
-	row.state.Report, rec.Write = t.d.report, true
+	row.state.Report, rec.Write = report, true
 	if !row.Parent.IsZero() {
 		rec.Raises = append(rec.Raises, Raise{Ref: row.Parent, Cause: Cause{TriggerChild, row.Ref.String() + " reports"}})
 	}

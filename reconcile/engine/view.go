@@ -126,7 +126,7 @@ type Child struct {
 	Reason     Reason          `json:"reason"`
 	Attempts   int             `json:"attempts,omitempty"`
 	NotAfter   time.Time       `json:"notAfter,omitzero"`
-	Report     json.RawMessage `json:"report,omitempty"` // of its last decision; nil if it had none
+	Report     json.RawMessage `json:"report,omitempty"` // the last that a decision gave; nil if none did, or it was withdrawn
 	// NeedsVerdict is set when this generation failed and the parent has given
 	// no verdict yet.
 	NeedsVerdict bool `json:"needsVerdict,omitempty"`

@@ -107,5 +107,9 @@ func reports(k *kit) {
 	report(wait.WithReport(map[string]string{"addr": "<a>"}), 40, text(json.RawMessage(`{"addr":"<a>"}`)), true)
 	report(wait.WithReport(map[string]string{"addr": "<a>"}), 50, text(json.RawMessage(`{"addr":"<a>"}`)), false)
 	report(wait.WithReport(2), 60, "2", true)
-	report(wait, 70, "", true)
+	report(wait, 70, "2", false)
+	report(engine.Do(step{"go"}, because("absent")), 80, "2", true) // it acts, which its parent has a turn for
+	report(wait.WithReport(nil), 90, "", true)
+	report(wait.WithReport(3), 100, "3", true)
+	report(engine.IsConverged(because("ok")), 110, "", true)
 }

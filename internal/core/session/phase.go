@@ -96,7 +96,7 @@ func DecidePhase(v engine.View[Phase, NeedsNothing]) engine.Decision {
 	}
 	switch {
 	case tries == 0:
-		return engine.Do(jobOf(&v.Resource, calls), engine.NewReason(codeCall, "its job has not been asked for"))
+		return engine.Do(jobOf(&v.Resource, calls), engine.NewReason(codeCall, "its job has not been asked for")).WithReport(nil)
 	case ph.Await == "":
 		return engine.IsConverged(engine.NewReason(codeOver, "its job was accepted"))
 	}
