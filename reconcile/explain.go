@@ -53,10 +53,16 @@ func (l *Controller) List(ctx context.Context, f Filter) ([]engine.Row, error) {
 	return l.store.List(ctx, f)
 }
 
+// unwell are the phases of what may need a person: what failed may have another life.
+var unwell = []engine.Phase{
+	engine.Pending, engine.Acting, engine.Verifying, engine.Retrying, engine.Waiting, engine.Drifted, engine.Deleting,
+	engine.Failed, engine.Orphaned,
+}
+
 // Attention lists the resources that need a person and that nobody acknowledged: orphans, and
-// roots that failed. Retry, a new desired state or Acknowledge takes one off the list.
+// roots that failed, until they have converged. Retry, a new desired state or Acknowledge takes one off the list.
 func (l *Controller) Attention(ctx context.Context) ([]engine.Row, error) {
-	rows, err := l.store.List(ctx, Filter{Phases: []engine.Phase{engine.Failed, engine.Orphaned}})
+	rows, err := l.store.List(ctx, Filter{Phases: unwell})
 	var out []engine.Row
 	for i := range rows {
 		if rows[i].Alerts() {
@@ -88,6 +94,9 @@ func (e Explanation) String() string {
 	}
 	if row.Attempts > 0 {
 		line("attempts", "%d of %d", row.Attempts, e.MaxAttempts)
+	}
+	if n := row.Lives(); n > 0 {
+		line("lives", "its attempts began afresh %d times since it last converged", n)
 	}
 	if !e.Next.IsZero() {
 		line("next", "%s at the earliest", e.Next.Format(time.RFC3339))

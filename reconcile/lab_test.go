@@ -23,10 +23,10 @@ var hand = engine.Cause{Trigger: engine.TriggerOperator, ID: "test"}
 var (
 	leafPolicy = engine.Policy{
 		Retry: engine.RetryPolicy{Max: 3, Base: time.Second, Cap: 10 * time.Second}, ActTimeout: 20 * time.Second,
-		OnDrift: engine.Enforce, Resync: 5 * time.Minute, CleanupGrace: 2 * time.Minute, History: engine.History{Keep: 10_000},
+		OnDrift: engine.Enforce, Resync: 5 * time.Minute, CleanupGrace: 2 * time.Minute, Revive: engine.Never, History: engine.History{Keep: 10_000},
 	}
 	treePolicy = engine.Policy{
-		Retry: engine.RetryPolicy{Max: 3}, CleanupGrace: 4 * time.Minute, OnChildFailure: engine.Continue, History: engine.History{Keep: 10_000},
+		Retry: engine.RetryPolicy{Max: 3}, CleanupGrace: 4 * time.Minute, Revive: engine.Never, OnChildFailure: engine.Continue, History: engine.History{Keep: 10_000},
 	}
 )
 

@@ -89,8 +89,11 @@ func Acknowledge(ref Ref, note string) Intent { return engine.Acknowledge(ref, n
 // By is the cause of what a person, or the owner of a root, asked for.
 func By(id string) Cause { return Cause{Trigger: engine.TriggerOperator, ID: id} }
 
-// Every is the policy of a kind that is looked at each d, and repaired.
-func Every(d time.Duration) Policy { return Policy{OnDrift: Enforce, Resync: d} }
+// Never as the Revive of a Policy has what was given up stay so.
+const Never = engine.Never
+
+// Every is the policy of a kind that is observed each d, and repaired.
+func Every(d time.Duration) Policy { return Policy{Resync: d} }
 
 // Kind is a kind of resources, to be registered.
 type Kind func(*Controller) error

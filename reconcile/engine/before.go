@@ -126,11 +126,11 @@ func (in *Input) deleteBy() instant {
 }
 
 // convergeBy is when the generation has failed unless it converged before; 0 if
-// nothing is due. A life after the first has no such end, nor is a retry bound by
-// what had passed when it began: a parent says it again with each decision.
+// nothing is due. A life after the first that the policy asks for has no such end, nor is a
+// retry bound by what had passed when it began: a parent says it again with each decision.
 func (in *Input) convergeBy() instant {
 	row := &in.Snap.Row
-	if row.Delete || row.state.GivenUp || row.state.Lives > 0 || row.ConvergedGen == row.Generation {
+	if row.Delete || row.state.GivenUp || row.state.Lives > 0 && in.Policy.Revive != 0 || row.ConvergedGen == row.Generation {
 		return 0
 	}
 	if by := row.state.ConvergeBy; by > row.state.EpisodeAt || row.state.EpisodeAt <= row.state.SetAt {
@@ -139,15 +139,23 @@ func (in *Input) convergeBy() instant {
 	return 0
 }
 
+// reviveAt is when what was given up gets another life; 0 if never.
 func (in *Input) reviveAt() instant {
-	if in.Policy.Revive == 0 || !in.Snap.Row.state.GivenUp {
+	row, wait := &in.Snap.Row, in.Policy.Revive
+	if wait == 0 && row.Reason.Code == CodeExhausted {
+		wait = reviveExhausted
+	}
+	if wait <= 0 || !row.state.GivenUp {
 		return 0
 	}
-	wait := in.Policy.Revive
-	for range min(in.Snap.Row.state.Lives, 32) {
+	for range min(row.state.Lives, 32) {
 		wait = min(2*wait, in.Policy.ReviveCap)
 	}
-	return in.Snap.Row.state.FailedAt.add(wait)
+	at := row.state.FailedAt.add(wait)
+	if in.Policy.Revive == 0 && row.ConvergedGen != row.Generation && row.state.ConvergeBy.reached(at) {
+		return 0 // it had until then
+	}
+	return at
 }
 
 // revive gives a row that was given up another life.

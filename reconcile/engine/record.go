@@ -57,12 +57,15 @@ func (rec *Record) fail(in Input, why Reason, giveUp bool) {
 	if rec.Row.Phase == Failed && rec.Row.Reason == why && rec.Row.state.GivenUp == (giveUp || rec.Row.state.GivenUp) {
 		return
 	}
-	if giveUp && !rec.Row.state.GivenUp {
+	news := giveUp && !rec.Row.state.GivenUp
+	if news {
 		rec.Row.state.GivenUp, rec.Row.state.FailedAt = true, in.now()
+	}
+	t := rec.move(in, Failed, why)
+	if news {
 		after := Input{Snap: &Snapshot{Row: rec.Row}, Policy: in.Policy}
 		rec.Row.state.RetryAt = after.reviveAt()
 	}
-	t := rec.move(in, Failed, why)
 	if rec.Row.state.EscalatedGen != rec.Row.Generation {
 		rec.Row.state.EscalatedGen = rec.Row.Generation
 		t.Escalated = true

@@ -77,12 +77,17 @@ func (r *Row) Report() json.RawMessage { return rawReport(r.state.Report) }
 // Handled is the number of the last event that is not shown again.
 func (r *Row) Handled() int64 { return r.state.Handled }
 
-// Alerts reports whether the row needs a person: it is orphaned, or a root that failed, and
-// nobody acknowledged it.
+// Alerts reports whether the row needs a person: it is orphaned, or a root that failed and has
+// not converged since, also while it has another life; and nobody acknowledged it.
 func (r *Row) Alerts() bool {
-	bad := r.Phase == Orphaned || r.Phase == Failed && r.Parent.IsZero() && r.state.EscalatedGen == r.Generation
+	failed := r.Phase == Failed || r.state.Lives > 0 && !r.Phase.Terminal()
+	bad := r.Phase == Orphaned || failed && r.Parent.IsZero() && r.state.EscalatedGen == r.Generation
 	return bad && r.state.KnownGen != r.Generation
 }
+
+// Lives is how often the attempts of this generation began afresh since it last converged: by
+// the policy's Revive, or since something else was to be done.
+func (r *Row) Lives() int { return r.state.Lives }
 
 // GivenUp reports whether nothing more is done for this generation by itself
 // before NextAttempt.

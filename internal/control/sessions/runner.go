@@ -53,10 +53,10 @@ type Runner struct {
 // The policies of the kinds. A parent has nothing to try again. What concerns a pod wakes it: see
 // Committed; a resync finds what nobody told of.
 var (
-	parents = reconcile.Policy{OnDrift: reconcile.Enforce, Resync: 10 * time.Minute, CleanupGrace: session.MaxLength}
-	ofPods  = reconcile.Policy{OnDrift: reconcile.Enforce, Resync: 10 * time.Minute, CleanupGrace: session.MaxLength,
+	parents = reconcile.Policy{OnDrift: reconcile.Enforce, Resync: 10 * time.Minute, CleanupGrace: session.MaxLength, Revive: reconcile.Never}
+	ofPods  = reconcile.Policy{OnDrift: reconcile.Enforce, Resync: 10 * time.Minute, CleanupGrace: session.MaxLength, Revive: reconcile.Never,
 		Retry: reconcile.RetryPolicy{Max: 5, Base: time.Second, Cap: time.Minute}}
-	ofPhases = reconcile.Policy{OnDrift: reconcile.Enforce, CleanupGrace: session.MaxLength, ActTimeout: commandTimeout,
+	ofPhases = reconcile.Policy{OnDrift: reconcile.Enforce, CleanupGrace: session.MaxLength, Revive: reconcile.Never, ActTimeout: commandTimeout,
 		Retry: reconcile.RetryPolicy{Max: 5, Base: time.Second, Cap: time.Minute}}
 )
 
