@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/steadyfleet/steady/reconcile/engine"
@@ -33,6 +34,9 @@ func (r *run) act(ctx context.Context, k kind, begun engine.Record, a engine.Act
 	}
 	if superseded {
 		r.l.stats.superseded.Add(1)
+		if err != nil {
+			r.l.report(slog.LevelInfo, r.ref, "superseded", "an act ended with an error after what is desired had changed", "error", err)
+		}
 		return result{}, false, ErrConflict
 	}
 	out := classify(err, engine.CodeActFailed)

@@ -30,6 +30,7 @@ type Controller struct {
 	cache   snapshotCache
 	stats   counters
 	commits commits
+	lines   logLimit
 }
 
 // request asks the owner of the queue for a turn.
@@ -137,8 +138,9 @@ func (l *Controller) enqueue(requests ...request) {
 	l.owner.offer(requests)
 }
 
-// announce tells of a commit.
+// announce passes a commit on to the log, the owner's callback and metrics.
 func (l *Controller) announce(ts []engine.Transition) {
+	l.reportMoves(ts)
 	if l.cfg.after != nil && len(ts) > 0 {
 		l.cfg.after(ts)
 	}
@@ -171,6 +173,7 @@ func (l *Controller) Run(ctx context.Context) error {
 	cancel(ErrStopped)
 	l.owner.workers.Wait()
 	keeper.Wait()
+	l.flushLog(l.cfg.now())
 	return nil
 }
 
@@ -192,6 +195,7 @@ func (l *Controller) collectGarbage(ctx context.Context) {
 }
 
 func (l *Controller) keepHouse(ctx context.Context) {
+	l.flushLog(l.cfg.now().Add(-logPeriod))
 	for _, name := range l.names {
 		l.collectKind(ctx, name)
 	}

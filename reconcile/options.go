@@ -56,7 +56,12 @@ func whole(now func() time.Time) func() time.Time {
 // WithWorkers bounds the turns that run at once; the default is 8.
 func WithWorkers(n int) Option { return func(c *config) { c.workers = max(1, n) } }
 
-// WithLogger sets the logger; the default discards.
+// WithLogger sets the logger; the default discards. Error is for what needs a person: a
+// resource that failed, one that did not converge by its deadline, one that was orphaned, a panic,
+// a store that fails, a kind that has no reconciler. Warn is for what is tried again: acts and
+// observations that fail, acts past their timeout, drift that is not repaired. Info is for what
+// is taken up again, Debug for every other transition. Each line has the ref and a code. Of one kind
+// and code at most ten lines a minute are written; how many were left out is in the next one.
 func WithLogger(l *slog.Logger) Option { return func(c *config) { c.log = l } }
 
 // WithRepairGate asks gate before every repair; nil lets it run, a block keeps it

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync/atomic"
 	"time"
 
@@ -55,6 +56,12 @@ func (r *run) wake() {
 	}
 }
 
+// Codes of lines in the log that no row has.
+const (
+	codeStore       engine.Code = "store-failed"
+	codeUnknownKind engine.Code = "no-reconciler"
+)
+
 // storeDelay is the wait after the store failed, before the turn is taken again.
 const storeDelay = time.Second
 
@@ -79,7 +86,7 @@ func (r *run) do(ctx context.Context) result {
 			return result{ref: r.ref, again: r.causes, wake: r.l.cfg.now()}
 		case err != nil:
 			r.l.storeFailed(err)
-			r.l.cfg.log.Error("record a turn", "ref", r.ref.String(), "error", err)
+			r.l.report(slog.LevelError, r.ref, codeStore, "the store failed, and the turn is taken again in a second", "error", err)
 			return result{ref: r.ref, again: r.causes, wake: r.l.cfg.now().Add(storeDelay)}
 		case !again:
 			return res
@@ -95,7 +102,7 @@ func (r *run) step(ctx context.Context) (res result, again bool, err error) {
 	}
 	if k == nil {
 		r.l.stats.unknown.Add(1)
-		r.l.cfg.log.Error("no reconciler for this kind; its resources stay as they are", "ref", r.ref.String())
+		r.l.report(slog.LevelError, r.ref, codeUnknownKind, "no reconciler for this kind; its resources stay as they are")
 		return result{ref: r.ref}, false, nil
 	}
 	in := engine.Input{Snap: &r.snap, Policy: k.policy(), Causes: &r.causes, Now: r.l.cfg.now()}
@@ -179,14 +186,18 @@ func (r *run) observeFailed(ctx context.Context, k kind, in engine.Input, err er
 	}
 	r.logPanic(err)
 	in.Now = r.l.cfg.now()
-	rec := engine.ObserveFailed(in, classify(err, engine.CodeObserveFailed))
+	out := classify(err, engine.CodeObserveFailed)
+	rec := engine.ObserveFailed(in, out)
+	if len(rec.Transitions) == 0 { // given up: its phase stays
+		r.l.report(slog.LevelWarn, r.ref, out.Reason.Code, "an observation failed", "error", err)
+	}
 	return r.result(k, rec), false, r.commit(in, rec)
 }
 
 func (r *run) logPanic(err error) {
 	if p, ok := errors.AsType[*panicError](err); ok {
 		r.l.stats.panics.Add(1)
-		r.l.cfg.log.Error("a reconciler panicked", "ref", r.ref.String(), "error", err, "stack", string(p.stack))
+		r.l.report(slog.LevelError, r.ref, engine.CodePanic, "a reconciler panicked", "error", err, "stack", string(p.stack))
 	}
 }
 
@@ -247,7 +258,7 @@ func (r *run) trim(in engine.Input, rec engine.Record) {
 	}
 	if err := r.l.store.Trim(r.lasting, r.ref, h, rec.Now); err != nil {
 		r.l.storeFailed(err)
-		r.l.cfg.log.Error("trim history", "ref", r.ref.String(), "error", err)
+		r.l.report(slog.LevelError, r.ref, codeStore, "trim history", "error", err)
 	}
 }
 
