@@ -48,6 +48,17 @@ type decoded[D any] struct {
 	desired D
 }
 
+// unknown is the policy of kinds that nobody registered.
+var unknown = engine.Policy{}.WithDefaults()
+
+// policyOf is the policy of a kind; nil is one that nobody registered.
+func policyOf(k kind) *engine.Policy {
+	if k == nil {
+		return &unknown
+	}
+	return k.policy()
+}
+
 func (k *typedKind[D, O]) policy() *engine.Policy     { return k.p.Load() }
 func (k *typedKind[D, O]) setPolicy(p *engine.Policy) { k.p.Store(p) }
 func (k *typedKind[D, O]) listed() bool               { return k.all != nil }
@@ -249,6 +260,28 @@ func protect(in string, f func() error) (err error) {
 		}
 	}()
 	return f()
+}
+
+func isPanic(err error) bool {
+	_, is := errors.AsType[*panicError](err)
+	return is
+}
+
+// exited is the error of a call that ended its goroutine.
+func exited(in string) error {
+	return &panicError{in: in, value: "runtime.Goexit: it ended the goroutine that it was called in", stack: debug.Stack()}
+}
+
+// apart runs f in a goroutine of its own, so that neither a panic in it nor a Goexit ends its
+// caller's, and gives the error.
+func apart(in string, f func() error) <-chan error {
+	done := make(chan error, 1)
+	go func() {
+		err := exited(in)
+		defer func() { done <- err }()
+		err = protect(in, f)
+	}()
+	return done
 }
 
 // classify turns an error of Observe or Act into an outcome.

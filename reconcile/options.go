@@ -30,6 +30,7 @@ type config struct {
 	after    func([]engine.Transition)
 	orphans  func(kind string, refs []engine.Ref)
 	debounce time.Duration
+	grace    time.Duration // for calls that run when the controller stops
 	pure     bool
 	recorder func(Recorded) // nil: none, as the two below
 	metrics  Metrics
@@ -40,6 +41,7 @@ func defaults() config {
 	return config{
 		now:     whole(time.Now),
 		workers: 8,
+		grace:   5 * time.Second,
 		log:     slog.New(slog.DiscardHandler),
 	}
 }
@@ -53,7 +55,13 @@ func whole(now func() time.Time) func() time.Time {
 	return func() time.Time { return now().UTC().Truncate(time.Millisecond) }
 }
 
-// WithWorkers bounds the turns that run at once; the default is 8.
+// WithStopGrace is for how long Run waits at its end for calls of reconcilers whose context it
+// cancelled; the default is five seconds. What has not returned then is logged, and left behind.
+func WithStopGrace(d time.Duration) Option { return func(c *config) { c.grace = d } }
+
+// WithWorkers bounds the turns that run at once; the default is 8. While all of them are busy for a
+// second, each kind of which none runs has one more, so that the acts of one kind do not keep
+// the others waiting.
 func WithWorkers(n int) Option { return func(c *config) { c.workers = max(1, n) } }
 
 // WithLogger sets the logger; the default discards. Error is for what needs a person: a

@@ -8,6 +8,8 @@ type Input struct {
 	Policy *Policy // with defaults
 	Causes *Causes
 	Now    time.Time
+	Passed int  // turns in a row until now that asked for a time that had passed
+	Hung   bool // a call of the row's reconciler runs past its end: see Unattended
 }
 
 func (in *Input) now() instant { return toInstant(in.Now) }
@@ -31,7 +33,7 @@ func BeforeObserve(in Input) (Record, Step) {
 		return rec.done(in), Stop
 	}
 	switch {
-	case row.Phase == Acting:
+	case row.Phase == Acting && !in.Hung:
 		rec.move(in, Retrying, NewReason(CodeInterrupted, "the end of the last act was not recorded"))
 		return rec.done(in), Again
 	case !row.Delete && in.expiresAt().reached(in.now()):
@@ -60,15 +62,32 @@ func BeforeObserve(in Input) (Record, Step) {
 			return rec.done(in), Stop
 		}
 	}
-	if row.Delete && in.deleteBy().reached(in.now()) && row.Phase != Verifying && (row.Attempts > 0 || row.state.GivenUp) {
-		rec.orphan(in, row.Reason)
-		return rec.done(in), Stop
+	if row.Delete && in.deleteBy().reached(in.now()) {
+		if below := orphanBelow(in.Snap.Children); below != nil {
+			rec.orphan(in, NewReason(CodeCleanupDeadline, below.Ref.String()+" is orphaned"))
+			return rec.done(in), Stop
+		}
+		if row.Phase != Verifying && (row.Attempts > 0 || row.state.GivenUp) {
+			rec.orphan(in, row.Reason)
+			return rec.done(in), Stop
+		}
 	}
 	rec.limitChildren(in)
 	if rec.Write {
 		return rec.done(in), Again
 	}
 	return rec, Proceed
+}
+
+// orphanBelow is a child that was not removed in time; nil if there is none. A parent whose own
+// time is over is not gone then either.
+func orphanBelow(children []Row) *Row {
+	for i := range children {
+		if children[i].Phase == Orphaned {
+			return &children[i]
+		}
+	}
+	return nil
 }
 
 // deleteChildren asks the highest order class of live children to be deleted, the
@@ -151,12 +170,46 @@ func (in *Input) reviveAt() instant {
 	for range min(row.state.Lives, 32) {
 		wait = min(2*wait, in.Policy.ReviveCap)
 	}
-	at := row.state.FailedAt.add(wait)
+	at := in.after(row.state.FailedAt, wait)
 	if in.Policy.Revive == 0 && row.ConvergedGen != row.Generation && row.state.ConvergeBy.reached(at) {
 		return 0 // it had until then
 	}
 	return at
 }
+
+// after is wait after an instant of the past. One that lies ahead is of a clock that went back
+// since: the wait is over.
+func (in *Input) after(past instant, wait time.Duration) instant {
+	if past > in.now()+jump {
+		return max(in.now(), 1)
+	}
+	return past.add(wait)
+}
+
+// retryAt is when the next attempt may begin. No pause is longer than those of the policy: one
+// that is was begun by a clock that went back since.
+func (in *Input) retryAt(row *Row) instant {
+	if at := row.state.RetryAt; row.state.GivenUp || at <= in.now().add(max(in.Policy.Retry.Cap, in.Policy.Retry.Base))+jump {
+		return at
+	}
+	return in.now()
+}
+
+// actBy is when an act has to end: at by, or at the earliest deadline of its row.
+func (in *Input) actBy(by instant, row *Row) instant {
+	of := Input{Snap: &Snapshot{Row: *row}, Policy: in.Policy}
+	by = earliest(by, of.convergeBy())
+	if !row.Delete {
+		return earliest(by, row.state.NotAfter)
+	}
+	if end := of.deleteBy(); !end.reached(in.now()) {
+		return earliest(by, end)
+	}
+	return by
+}
+
+// ActBy is when the act that runs has to end, now that its row may have other deadlines.
+func (in *Input) ActBy() time.Time { return in.actBy(in.Snap.Row.state.DueBy, &in.Snap.Row).time() }
 
 // revive gives a row that was given up another life.
 func (rec *Record) revive(in Input, words string) {

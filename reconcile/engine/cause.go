@@ -32,28 +32,27 @@ func (t Trigger) String() string {
 	return "trigger-" + strconv.Itoa(int(t))
 }
 
-// Priority of a turn; a higher one goes first among those that are due.
+// Priority of a turn; a higher one goes first among those that are due, until a lower one
+// was passed over too often (MaxPassed).
 type Priority uint8
 
 // Priorities, lowest first. Interrupted is startup work that was left in the
-// middle of an act.
+// middle of an act. Deadline is that of a deadline which has passed: see Queue.SetDeadline.
 const (
 	PriorityStartup Priority = iota + 1
 	PriorityInterrupted
 	PriorityResync
 	PriorityRetry
 	PriorityEvent
-	PriorityDeadline
 	PriorityOperator
+	PriorityDeadline
 )
 
 // Priority is the priority that goes with the trigger.
 func (t Trigger) Priority() Priority {
 	switch t {
-	case TriggerOperator:
+	case TriggerOperator, TriggerDeadline:
 		return PriorityOperator
-	case TriggerDeadline:
-		return PriorityDeadline
 	case TriggerChild, TriggerParent, TriggerSibling, TriggerExternal:
 		return PriorityEvent
 	case TriggerRetry, TriggerSchedule:

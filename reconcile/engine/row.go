@@ -176,9 +176,13 @@ type Record struct {
 	Handled     int64 // the data of events of Row.Ref up to here is dropped; 0: none
 	Now         time.Time
 
-	Act  *Act      // begin this act after the commit
-	Wake time.Time // next turn at, even without a trigger; zero: none
-	Why  Trigger   // cause of that turn
+	Act      *Act      // begin this act after the commit
+	Wake     time.Time // next turn at, even without a trigger; zero: none
+	Why      Trigger   // cause of that turn
+	Deadline time.Time // and a turn at this instant at the latest: a deadline of the row; zero: none
+	// Passed is set where the decision asked for a turn at a time that is not after the turn's own:
+	// Wake is then the end of a pause, which doubles while that is so (Input.Passed).
+	Passed bool
 }
 
 // Change is what applying an intent did.

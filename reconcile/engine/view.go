@@ -58,6 +58,10 @@ const (
 	CodeBadDesired       Code = "bad-desired"
 	CodeBlocked          Code = "blocked"
 	CodeBadReport        Code = "bad-report"
+	CodeBadAction        Code = "bad-action"    // a Do without an action, or with one that does not encode
+	CodeTimePassed       Code = "time-passed"   // a wait for a time that has passed, again and again
+	CodeNoReconciler     Code = "no-reconciler" // nobody registered the kind
+	CodeHung             Code = "hung"          // Observe, Decide or Act has not returned in time
 )
 
 // Reason is a code for programs and words for people. Words that change from
