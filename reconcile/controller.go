@@ -17,6 +17,7 @@ type Controller struct {
 	cfg   config
 	kinds map[string]kind
 	names []string // of the kinds, as registered
+	newer bool     // a kind has a version above 1
 
 	started atomic.Bool
 	stepped bool          // by a Stepper, in one goroutine
@@ -68,13 +69,14 @@ func Register[D, O any](l *Controller, name string, m Reconciler[D, O], p engine
 	if err := p.Validate(); err != nil {
 		return fmt.Errorf("register kind %q: policy: %w", name, err)
 	}
-	k := &typedKind[D, O]{m: m, decoded: map[engine.Ref]decoded[D]{}}
+	k := &typedKind[D, O]{decoder: newDecoder[D](m, l.cfg.lenient), m: m, decoded: map[engine.Ref]decoded[D]{}}
 	k.setPolicy(&p)
 	if all, ok := m.(BulkObserver[O]); ok {
 		k.all = &listing[O]{observe: all.ObserveAll, alone: map[engine.Ref]int64{}}
 	}
 	l.kinds[name] = k
 	l.names = append(l.names, name)
+	l.newer = l.newer || k.version() > 1
 	return nil
 }
 
@@ -104,8 +106,13 @@ func (l *Controller) Enqueue(ref engine.Ref, cause engine.Cause) {
 	l.enqueue(request{ref, at, cause.Trigger.Priority(), cause})
 }
 
-// Apply sets what is desired of a root in a transaction of its own, and enqueues it.
+// Apply sets what is desired of a root in a transaction of its own, and enqueues it. It fails, and
+// nothing is written, if Check does.
 func (l *Controller) Apply(ctx context.Context, in engine.Intent, cause engine.Cause) (engine.Change, error) {
+	in, err := l.Check(in)
+	if err != nil {
+		return engine.Change{}, err
+	}
 	ch, err := l.store.Apply(ctx, in, l.cfg.now(), cause)
 	l.cache.invalidate()
 	if err == nil && ch.Changed {

@@ -32,6 +32,7 @@ type config struct {
 	debounce time.Duration
 	grace    time.Duration // for calls that run when the controller stops
 	pure     bool
+	lenient  bool           // unknown fields of desired state are passed over
 	recorder func(Recorded) // nil: none, as the two below
 	metrics  Metrics
 	tracer   Tracer

@@ -184,8 +184,15 @@ func (r *run) observeAndDecide(ctx context.Context, k kind, in engine.Input) (re
 	}
 	r.decided = d.Name()
 	r.l.last.remember(r.ref, decidedTurn{decided(&d), r.causes, in.Now, len(in.Snap.Children)})
+	if r.l.newer {
+		d = d.Versioned(r.l.versionOf)
+	}
 	rec := engine.AfterDecide(in, d, r.askRepairGate(ctx, in, d))
 	r.until.Store(0)
+	if err = r.l.checkChildren(&rec); err != nil {
+		refused := engine.Fail(engine.NewReason(engine.CodeBadIntent, err.Error()))
+		rec = engine.AfterDecide(in, refused, nil)
+	}
 	err = r.commit(in, rec)
 	if owned, ok := errors.AsType[*engine.OwnerError](err); ok {
 		refused := engine.Fail(engine.NewReason(engine.CodeChildConflict, owned.Error()))

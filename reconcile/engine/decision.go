@@ -62,6 +62,23 @@ func (d Decision) With(children ...Intent) Decision {
 	return d
 }
 
+// Versioned sets the version of the form of each child that is to be present, by kind. Below 2 it sets none.
+func (d Decision) Versioned(of func(kind string) int) Decision {
+	var all []Intent
+	for i, c := range d.children.all {
+		if n := of(c.Ref.Kind); n > 1 && c.Op == OpUpsert {
+			if all == nil {
+				all = append(all, d.children.all...)
+			}
+			all[i].Version = n
+		}
+	}
+	if all != nil {
+		d.children = grown[Intent]{all: all}
+	}
+	return d
+}
+
 // WithVerdicts adds verdicts on failed children. A failed child without one gets the
 // policy's OnChildFailure.
 func (d Decision) WithVerdicts(verdicts ...Verdict) Decision {
@@ -185,9 +202,11 @@ type Intent struct {
 	// DeleteBy: Orphaned when it passes before the resource is observed gone; the policy's
 	// CleanupGrace may end earlier. An Upsert that has it needs a NotAfter that is not later.
 	DeleteBy time.Time `json:"deleteBy,omitzero"`
-	note     string    // of an acknowledgement
-	expect   *int64    // generation of the live resource, 0 for none; nil: any
-	err      error
+	// Version is that of the form of Desired, 0 where it is not known.
+	Version int    `json:"version,omitzero"`
+	note    string // of an acknowledgement
+	expect  *int64 // generation of the live resource, 0 for none; nil: any
+	err     error
 }
 
 // Upsert is the intent that ref be present as desired, which is encoded as JSON.
@@ -209,6 +228,9 @@ func Retry(ref Ref) Intent { return Intent{Op: OpRetry, Ref: ref} }
 // Acknowledge is the intent that the alert of ref need no longer be shown; note is kept in
 // its history. A later failure raises another one.
 func Acknowledge(ref Ref, note string) Intent { return Intent{Op: OpAck, Ref: ref, note: note} }
+
+// WithVersion sets the version of the form of what is desired; a controller does that for what goes through it.
+func (i Intent) WithVersion(n int) Intent { i.Version = n; return i }
 
 // WithOrder sets the order class.
 func (i Intent) WithOrder(order int) Intent { i.Order = order; return i }

@@ -50,6 +50,7 @@ type state struct {
 	KnownGen     int64   `json:"known,omitempty"`     // last generation whose alert a person acknowledged
 	Report       string  `json:"report,omitempty"`    // for the parent, encoded
 	Handled      int64   `json:"handled,omitempty"`   // events up to here are not shown again
+	Version      int     `json:"version,omitempty"`   // of the form of what is desired, above 1
 }
 
 // State is the part of the row that only the framework reads, encoded.
@@ -84,6 +85,9 @@ func (r *Row) Alerts() bool {
 	bad := r.Phase == Orphaned || failed && r.Parent.IsZero() && r.state.EscalatedGen == r.Generation
 	return bad && r.state.KnownGen != r.Generation
 }
+
+// DesiredVersion is the version of the form of what is desired, 1 where none was given.
+func (r *Row) DesiredVersion() int { return max(1, r.state.Version) }
 
 // Lives is how often the attempts of this generation began afresh since it last converged: by
 // the policy's Revive, or since something else was to be done.

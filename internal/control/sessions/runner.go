@@ -63,7 +63,7 @@ var (
 // New makes the runner of a server; options are further ones of its controller. Nothing runs before Run.
 func New(srv Server, now func() time.Time, log *slog.Logger, options ...reconcile.Option) (*Runner, error) {
 	r := &Runner{srv: srv, now: now, client: newClient(), used: map[digest.Digest]used{}}
-	r.loop = reconcile.New(logStore{r}, append(options, reconcile.WithNow(now), reconcile.WithLogger(log))...)
+	r.loop = reconcile.New(logStore{r}, append(options, reconcile.WithNow(now), reconcile.WithUnknownFields(), reconcile.WithLogger(log))...)
 	for _, k := range []reconcile.Kind{
 		reconcile.Of(session.KindSession, parent[session.Spec]{session.Decide}, parents),
 		reconcile.Of(session.KindPart, parent[session.PartSpec]{session.DecidePart}, parents),
