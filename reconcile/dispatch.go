@@ -234,6 +234,7 @@ func (o *queueOwner) fill() (wait time.Duration, ok bool) {
 	for r := o.take(now); r != nil; r = o.take(now) {
 		go o.work(r)
 	}
+	o.queue.Advance(now)
 	at, ok := o.queue.NextTimed()
 	if o.queue.Due() > 0 { // and has no place
 		soon := now.Add(fullSoon)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	_ "modernc.org/sqlite"
@@ -264,6 +265,21 @@ func (l *lab) invariants() {
 		if got != want {
 			l.t.Fatalf("P8: fold of %s is %+v, the row says %+v:\n%s", r.Ref, got, want, l.story(r.Ref))
 		}
+	}
+}
+
+// queued checks that no resource is left with nothing queued. It waits until nothing can happen
+// without time: between a commit of the lab and its Enqueue there is such a resource.
+func (l *lab) queued() {
+	l.t.Helper()
+	synctest.Wait()
+	left, err := l.p.loop.LeftAlone(context.Background())
+	l.check(err)
+	for _, ref := range left {
+		l.t.Fatalf("nothing is queued of %s, which wants a turn:\n%s", ref, l.story(ref))
+	}
+	if n := l.p.loop.Stats().Repaired; n != 0 {
+		l.t.Fatalf("%d resources were left with nothing queued", n)
 	}
 }
 

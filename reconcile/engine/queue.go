@@ -165,6 +165,9 @@ func (q *Queue) Pop(now time.Time) (Item, bool) { return q.pop(now, false) }
 // PopIdle is Pop for kinds of which no turn runs.
 func (q *Queue) PopIdle(now time.Time) (Item, bool) { return q.pop(now, true) }
 
+// Advance has what is due at the instant be so, as Pop does.
+func (q *Queue) Advance(now time.Time) { q.advance(toInstant(now)) }
+
 func (q *Queue) pop(now time.Time, idle bool) (Item, bool) {
 	q.advance(toInstant(now))
 	it := q.ready.pop(idle)
