@@ -7,6 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/steadyfleet/steady/internal/testkit"
 	"github.com/steadyfleet/steady/reconcile"
 	"github.com/steadyfleet/steady/reconcile/memory"
@@ -157,4 +159,26 @@ func (faulty) Decide(reconcile.View[int, int]) reconcile.Decision {
 func (b faulty) Act(context.Context, reconcile.Resource[int], reconcile.Action) error {
 	*b.tries++
 	return b.err
+}
+
+// TestTheTurnAfterAnActIsAskedForByIt, and that after a failure by the retry.
+func TestTheTurnAfterAnActIsAskedForByIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		c := reconcile.New(memory.New())
+		testkit.Must(t, reconcile.Register(c, "lease", &lease{ends: map[string]time.Time{}, fails: 1}, reconcile.Policy{}))
+		ref := reconcile.Ref{Kind: "lease", ID: "a"}
+		testkit.Value(c.Apply(ctx, reconcile.Upsert(ref, "x"), reconcile.By("me")))(t)
+		go func() { _ = c.Run(ctx) }()
+		testkit.Must(t, c.WaitConverged(ctx, ref))
+		var got []string
+		for _, x := range testkit.Value(c.Explain(ctx, ref))(t).History {
+			got = append(got, string(x.To)+" "+x.Causes[0].Trigger.String())
+		}
+		want := []string{"acting retry", "verifying retry", "converged act"}
+		if d := cmp.Diff(want, got[max(0, len(got)-3):]); d != "" {
+			t.Error(d)
+		}
+	})
 }

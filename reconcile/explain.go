@@ -23,6 +23,9 @@ type Explanation struct {
 	History     []engine.Transition `json:"history,omitempty"` // the newest ten
 }
 
+// millis is the form of times in texts: nothing finer is kept.
+const millis = "2006-01-02T15:04:05.000Z07:00"
+
 // explained is how many transitions an Explanation has.
 const explained = 10
 
@@ -122,7 +125,7 @@ func (e Explanation) String() string {
 		line("parent", "%s", row.Parent)
 	}
 	if e.Last.Decision != "" {
-		line("decided", "%s at %s, asked for by %s", e.Last.Decision, e.Last.At.Format(time.RFC3339), causesText(e.Last.Causes))
+		line("decided", "%s at %s, asked for by %s", e.Last.Decision, e.Last.At.Format(millis), causesText(e.Last.Causes))
 	}
 	if e.Obstacle != "" {
 		line("obstacle", "%s", e.Obstacle)
@@ -134,16 +137,16 @@ func (e Explanation) String() string {
 		line("lives", "its attempts began afresh %d times since it last converged", n)
 	}
 	if !e.Next.IsZero() {
-		line("next", "%s at the earliest", e.Next.Format(time.RFC3339))
+		line("next", "%s at the earliest", e.Next.Format(millis))
 	}
 	for _, c := range e.Children {
 		line("child", "%s %s: %s", c.Ref, c.Phase, c.Reason.Text())
 	}
 	for _, ev := range e.Events {
-		line("event", "%s %s from %s at %s", ev.Type, ev.ID, ev.Source, ev.At.Format(time.RFC3339))
+		line("event", "%s %s from %s at %s", ev.Type, ev.ID, ev.Source, ev.At.Format(millis))
 	}
 	for _, t := range e.History {
-		line("history", "%s %s: %s%s", t.At.Format(time.RFC3339), t.To, t.Reason.Text(), errorText(t))
+		line("history", "%s %s: %s%s", t.At.Format(millis), t.To, t.Reason.Text(), errorText(t))
 	}
 	return b.String()
 }

@@ -34,12 +34,12 @@ type HungCall struct {
 
 // String is the call in words.
 func (h HungCall) String() string {
-	return fmt.Sprintf("%s of %s has not returned; it should have by %s", h.Call, h.Ref, h.DueBy.Format(time.RFC3339))
+	return fmt.Sprintf("%s of %s has not returned; it should have by %s", h.Call, h.Ref, h.DueBy.Format(millis))
 }
 
 // reason is why the row stays as it is.
 func (h HungCall) reason() engine.Reason {
-	return engine.NewReason(engine.CodeHung, fmt.Sprintf("%s has not returned; it should have by %s", h.Call, h.DueBy.Format(time.RFC3339)))
+	return engine.NewReason(engine.CodeHung, fmt.Sprintf("%s has not returned; it should have by %s", h.Call, h.DueBy.Format(millis)))
 }
 
 // Hung names the calls that have not returned in time, the oldest first.

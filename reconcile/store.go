@@ -51,11 +51,3 @@ type Store interface {
 	// deleted before the instant and have no row below them. It returns how many.
 	Purge(ctx context.Context, kind string, before time.Time) (int, error)
 }
-
-// What stores are handed and give back.
-type (
-	Committed = engine.Committed
-	Opened    = engine.Opened
-	OpenRef   = engine.OpenRef
-	Filter    = engine.Filter
-)

@@ -20,9 +20,10 @@ const (
 	TriggerExternal                    // an event from outside
 	TriggerDeadline                    // an absolute deadline was reached
 	TriggerOperator                    // a person or the owner of a root changed or nudged it
+	TriggerActed                       // an act ended, and no retry is due: what it did is to be observed
 )
 
-var triggerNames = [...]string{"", "startup", "resync", "schedule", "retry", "child", "parent", "sibling", "external", "deadline", "operator"}
+var triggerNames = [...]string{"", "startup", "resync", "schedule", "retry", "child", "parent", "sibling", "external", "deadline", "operator", "act"}
 
 // String is the trigger's name as written in history.
 func (t Trigger) String() string {
@@ -55,7 +56,7 @@ func (t Trigger) Priority() Priority {
 		return PriorityOperator
 	case TriggerChild, TriggerParent, TriggerSibling, TriggerExternal:
 		return PriorityEvent
-	case TriggerRetry, TriggerSchedule:
+	case TriggerRetry, TriggerSchedule, TriggerActed:
 		return PriorityRetry
 	case TriggerResync:
 		return PriorityResync
