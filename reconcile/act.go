@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/steadyfleet/steady/reconcile/engine"
@@ -33,6 +34,9 @@ func (r *run) act(ctx context.Context, k kind, begun engine.Record, a engine.Act
 	}
 	if superseded {
 		r.l.stats.superseded.Add(1)
+		if err != nil {
+			r.l.report(slog.LevelInfo, r.ref, "superseded", "an act ended with an error after what is desired had changed", "error", err)
+		}
 		return result{}, false, ErrConflict
 	}
 	out := classify(err, engine.CodeActFailed)
@@ -50,9 +54,9 @@ func (r *run) act(ctx context.Context, k kind, begun engine.Record, a engine.Act
 	return r.result(k, rec), false, nil
 }
 
-// perform runs Act under its deadline and watches for a newer generation. It
-// returns only when Act has returned: two acts on one resource never overlap,
-// even if the first ignores its context.
+// perform runs Act under its deadline and watches for a newer generation and for earlier deadlines.
+// It returns only when Act has returned: two acts on one resource never overlap, even if the first
+// ignores its context. in has the row as it stands then.
 func (r *run) perform(ctx context.Context, k kind, in engine.Input, dueBy time.Time, a engine.Action) (err error, superseded bool) {
 	actx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -61,22 +65,52 @@ func (r *run) perform(ctx context.Context, k kind, in engine.Input, dueBy time.T
 	if r.l.stepped { // nobody else does anything meanwhile
 		return named(tctx, k.act(tctx, in, a)), false
 	}
-	done := make(chan error, 1)
-	go func() { done <- k.act(tctx, in, a) }()
+	name := a.ActionName()
+	r.action.Store(&name)
+	r.enter(callAct, dueBy)
+	done := apart("Act", func() error { return k.act(tctx, in, a) })
 	r.acting.Store(true)
 	defer r.acting.Store(false)
-	for {
+	sooner := time.AfterFunc(time.Hour, func() { cancel(ErrActTimeout) })
+	sooner.Stop()
+	defer sooner.Stop()
+	for changed := false; ; changed = true {
 		select {
 		case err := <-done:
-			return named(tctx, err), superseded
+			err = named(tctx, err)
+			r.until.Store(0)
+			if changed {
+				r.reread(in)
+			}
+			return err, superseded
 		case <-r.woken:
-			row, err := r.l.store.Get(r.lasting, r.ref)
-			if err == nil && row.Generation != in.Snap.Row.Generation {
+			if !r.reread(in) {
 				superseded = true
 				cancel(ErrSuperseded)
+				continue
+			}
+			if by := in.ActBy(); by.Before(dueBy) {
+				dueBy = by
+				r.enter(callAct, dueBy)
+				sooner.Reset(max(0, dueBy.Sub(r.l.cfg.now())))
 			}
 		}
 	}
+}
+
+// reread takes the row of an act as it stands by now, so that its end is recorded although
+// deadlines changed. It reports false, and leaves the row, if there is a newer generation.
+func (r *run) reread(in engine.Input) (same bool) {
+	row, err := r.l.store.Get(r.lasting, r.ref)
+	switch {
+	case err != nil:
+		return true // a commit will tell
+	case row.Generation != in.Snap.Row.Generation:
+		return false
+	case row.Phase == engine.Acting:
+		in.Snap.Row = row
+	}
+	return true
 }
 
 // named adds the cause of the context's end to an act's error.

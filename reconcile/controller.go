@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -18,6 +17,7 @@ type Controller struct {
 	cfg   config
 	kinds map[string]kind
 	names []string // of the kinds, as registered
+	newer bool     // a kind has a version above 1
 
 	started atomic.Bool
 	stepped bool          // by a Stepper, in one goroutine
@@ -30,6 +30,7 @@ type Controller struct {
 	cache   snapshotCache
 	stats   counters
 	commits commits
+	lines   logLimit
 }
 
 // request asks the owner of the queue for a turn.
@@ -50,7 +51,7 @@ func New(store Store, opts ...Option) *Controller {
 	for _, o := range opts {
 		o(&l.cfg)
 	}
-	l.owner = &queueOwner{l: l, queue: engine.NewQueue(), running: map[engine.Ref]*run{}}
+	l.owner = newQueueOwner(l)
 	return l
 }
 
@@ -68,13 +69,14 @@ func Register[D, O any](l *Controller, name string, m Reconciler[D, O], p engine
 	if err := p.Validate(); err != nil {
 		return fmt.Errorf("register kind %q: policy: %w", name, err)
 	}
-	k := &typedKind[D, O]{m: m, decoded: map[engine.Ref]decoded[D]{}}
+	k := &typedKind[D, O]{decoder: newDecoder[D](m, l.cfg.lenient), m: m, decoded: map[engine.Ref]decoded[D]{}}
 	k.setPolicy(&p)
 	if all, ok := m.(BulkObserver[O]); ok {
 		k.all = &listing[O]{observe: all.ObserveAll, alone: map[engine.Ref]int64{}}
 	}
 	l.kinds[name] = k
 	l.names = append(l.names, name)
+	l.newer = l.newer || k.version() > 1
 	return nil
 }
 
@@ -104,8 +106,13 @@ func (l *Controller) Enqueue(ref engine.Ref, cause engine.Cause) {
 	l.enqueue(request{ref, at, cause.Trigger.Priority(), cause})
 }
 
-// Apply sets what is desired of a root in a transaction of its own, and enqueues it.
+// Apply sets what is desired of a root in a transaction of its own, and enqueues it. It fails, and
+// nothing is written, if Check does.
 func (l *Controller) Apply(ctx context.Context, in engine.Intent, cause engine.Cause) (engine.Change, error) {
+	in, err := l.Check(in)
+	if err != nil {
+		return engine.Change{}, err
+	}
 	ch, err := l.store.Apply(ctx, in, l.cfg.now(), cause)
 	l.cache.invalidate()
 	if err == nil && ch.Changed {
@@ -137,40 +144,49 @@ func (l *Controller) enqueue(requests ...request) {
 	l.owner.offer(requests)
 }
 
-// announce tells of a commit.
+// announce passes a commit on to the log, the owner's callback and metrics.
 func (l *Controller) announce(ts []engine.Transition) {
+	l.reportMoves(ts)
 	if l.cfg.after != nil && len(ts) > 0 {
-		l.cfg.after(ts)
+		l.callback("the callback after a commit", func() { l.cfg.after(ts) })
 	}
-	if m := l.cfg.metrics; m != nil {
+	l.measure(func(m Metrics) {
 		for _, t := range ts {
 			m.Move(t.Ref.Kind, t.From, t.To)
 		}
-	}
+	})
 	l.commits.tell()
 }
 
 // Run enqueues every open row at the lowest priority (those left in the middle
 // of an act first) and runs until ctx ends; then it cancels running acts with
-// ErrStopped, waits for them, and returns nil. It may be called once.
+// ErrStopped, waits for them for up to five seconds (WithStopGrace), and returns nil. A call of a
+// reconciler that does not return is named in the log and waited for no longer; it writes nothing
+// any more. Run may be called once. It fails with ErrStoreInUse while another controller runs on
+// the store, or a call that such a one left behind.
 func (l *Controller) Run(ctx context.Context) error {
 	if !l.started.CompareAndSwap(false, true) {
 		return errors.New("run a controller twice: make a new one")
 	}
 	defer close(l.stopped)
+	release, err := claim(l.store)
+	if err != nil {
+		return fmt.Errorf("start the reconcile loop: %w", err)
+	}
+	l.owner.release = release
 	opened, err := l.store.Open(context.WithoutCancel(ctx))
 	if err != nil {
+		release()
 		return fmt.Errorf("start the reconcile loop: %w", err)
 	}
 	turns, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	l.owner.open(turns, opened)
-
-	var keeper sync.WaitGroup
-	keeper.Go(func() { l.collectGarbage(turns) })
+	keeper := apart("the keeper of the house", func() error { l.collectGarbage(turns); return nil })
+	keepers := apart("the keeper of deadlines", func() error { l.owner.late.serve(turns); return nil })
 	l.owner.serve(ctx)
 	cancel(ErrStopped)
-	l.owner.workers.Wait()
-	keeper.Wait()
+	l.owner.finishTurns(keeper, keepers)
+	l.flushLog(l.cfg.now())
 	return nil
 }
 
@@ -192,9 +208,11 @@ func (l *Controller) collectGarbage(ctx context.Context) {
 }
 
 func (l *Controller) keepHouse(ctx context.Context) {
+	l.flushLog(l.cfg.now().Add(-logPeriod))
 	for _, name := range l.names {
 		l.collectKind(ctx, name)
 	}
+	l.sweep(ctx)
 }
 
 func (l *Controller) collectKind(ctx context.Context, name string) {
@@ -213,14 +231,29 @@ func (l *Controller) collectKind(ctx context.Context, name string) {
 	if l.cfg.orphans == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, k.policy().ObserveTimeout)
-	defer cancel()
-	refs, err := k.orphans(ctx)
+	refs, err := l.listOrphans(ctx, k)
 	if err != nil {
 		l.cfg.log.Warn("look for orphans", "kind", name, "error", err)
 		return
 	}
 	if len(refs) > 0 {
-		l.cfg.orphans(name, refs)
+		l.callback("the callback for orphans", func() { l.cfg.orphans(name, refs) })
+	}
+}
+
+// listOrphans waits for the reconciler's list no longer than an observation may take.
+func (l *Controller) listOrphans(ctx context.Context, k kind) (refs []engine.Ref, err error) {
+	ctx, cancel := context.WithTimeout(ctx, k.policy().ObserveTimeout)
+	defer cancel()
+	if l.stepped {
+		return k.orphans(ctx)
+	}
+	var listed []engine.Ref
+	done := apart("Orphans", func() (err error) { listed, err = k.orphans(ctx); return err })
+	select {
+	case err := <-done:
+		return listed, err
+	case <-ctx.Done():
+		return nil, fmt.Errorf("Orphans has not returned in %s: %w", k.policy().ObserveTimeout, context.Cause(ctx))
 	}
 }

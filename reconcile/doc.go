@@ -18,30 +18,30 @@
 //
 //	type lamps struct{ lit map[string]bool }
 //
-//	func (l lamps) Observe(_ context.Context, r engine.Resource[lamp]) (bool, error) {
+//	func (l lamps) Observe(_ context.Context, r reconcile.Resource[lamp]) (bool, error) {
 //		return l.lit[r.Ref.ID], nil
 //	}
 //
-//	func (l lamps) Decide(v engine.View[lamp, bool]) engine.Decision {
+//	func (l lamps) Decide(v reconcile.View[lamp, bool]) reconcile.Decision {
 //		want := v.Resource.Desired.On && !v.Resource.Delete
 //		if v.Observed == want {
-//			return engine.IsConverged(engine.NewReason("as-desired", ""))
+//			return reconcile.IsConverged(reconcile.Because("as-desired", ""))
 //		}
-//		return engine.Do(toggle{want}, engine.NewReason("wrong-state", "the lamp is not as desired"))
+//		return reconcile.Do(toggle{want}, reconcile.Because("wrong-state", "the lamp is not as desired"))
 //	}
 //
-//	func (l lamps) Act(_ context.Context, r engine.Resource[lamp], a engine.Action) error {
+//	func (l lamps) Act(_ context.Context, r reconcile.Resource[lamp], a reconcile.Action) error {
 //		l.lit[r.Ref.ID] = a.(toggle).To
 //		return nil
 //	}
 //
 //	c := reconcile.New(store) // of sqlite.Open
-//	err := reconcile.Register(c, "lamp", lamps{map[string]bool{}}, engine.Policy{})
-//	_, err = c.Apply(ctx, engine.Upsert(engine.Ref{Kind: "lamp", ID: "desk"}, lamp{On: true}),
-//		engine.Cause{Trigger: engine.TriggerOperator})
+//	err := reconcile.Register(c, "lamp", lamps{map[string]bool{}}, reconcile.Policy{})
+//	_, err = c.Apply(ctx, reconcile.Upsert(reconcile.Ref{Kind: "lamp", ID: "desk"}, lamp{On: true}), reconcile.By("me"))
 //	err = c.Run(ctx) // until ctx ends
 //
 // Times are in UTC with whole milliseconds; a zero time means none. The zero
-// [engine.Policy] is a usable one. Importing this package brings nothing beyond the
-// standard library.
+// [Policy] is a usable one. Importing this package brings nothing beyond the
+// standard library. Names that are aliases are of reconcile/engine, which is pure, so that a
+// simulation runs the same code; only the author of a store needs that package.
 package reconcile

@@ -3,6 +3,7 @@ package reconcile
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,10 +17,14 @@ type Explanation struct {
 	Next        time.Time           `json:"next,omitzero"`        // the earliest next attempt
 	MaxAttempts int                 `json:"maxAttempts,omitzero"` // of the kind's policy: as many may fail
 	Last        LastTurn            `json:"last"`
+	Obstacle    string              `json:"obstacle,omitempty"` // why no turn of it can run now
 	Children    []engine.Child      `json:"children,omitempty"`
 	Events      []engine.Event      `json:"events,omitempty"`  // not handled yet
 	History     []engine.Transition `json:"history,omitempty"` // the newest ten
 }
+
+// millis is the form of times in texts: nothing finer is kept.
+const millis = "2006-01-02T15:04:05.000Z07:00"
 
 // explained is how many transitions an Explanation has.
 const explained = 10
@@ -39,8 +44,30 @@ func (l *Controller) Explain(ctx context.Context, ref engine.Ref) (Explanation, 
 	if k := l.kinds[ref.Kind]; k != nil {
 		e.MaxAttempts = k.policy().Retry.Max
 	}
+	e.Obstacle = l.obstacle(ref)
 	e.History, err = l.store.History(ctx, ref, max(0, snap.Row.Transitions-explained), explained)
 	return e, err
+}
+
+// obstacle is why no turn of ref can run now; empty if one can.
+func (l *Controller) obstacle(ref engine.Ref) (why string) {
+	if l.kinds[ref.Kind] == nil {
+		return noReconciler(ref).Message + ": register one, or delete the resource, which is orphaned when its grace is over"
+	}
+	l.onQueue(context.Background(), func(o *queueOwner) {
+		switch r := o.running[ref]; {
+		case r != nil && r.hung:
+			why = r.hungCall().String() + "; no other call of it begins before"
+		case r == nil:
+			if _, queued := o.queue.By(ref); queued {
+				why = o.fullReason(ref.Kind)
+			}
+		}
+		if n := o.passed[ref]; why == "" && n >= engine.PassedOften {
+			why = fmt.Sprintf("%d turns in a row asked for the next one at a time that had passed: compare with View.Now", n)
+		}
+	})
+	return why
 }
 
 // Get reads the row of a resource. It fails with ErrNotFound.
@@ -53,15 +80,29 @@ func (l *Controller) List(ctx context.Context, f Filter) ([]engine.Row, error) {
 	return l.store.List(ctx, f)
 }
 
+// unwell are the phases of what may need a person: what failed may have another life.
+var unwell = []engine.Phase{
+	engine.Pending, engine.Acting, engine.Verifying, engine.Retrying, engine.Waiting, engine.Drifted, engine.Deleting,
+	engine.Failed, engine.Orphaned,
+}
+
 // Attention lists the resources that need a person and that nobody acknowledged: orphans, and
-// roots that failed. Retry, a new desired state or Acknowledge takes one off the list.
+// roots that failed, until they have converged. Retry, a new desired state or Acknowledge takes one off the list. With them
+// are those of which a call has not returned in time (Hung), until it has.
 func (l *Controller) Attention(ctx context.Context) ([]engine.Row, error) {
-	rows, err := l.store.List(ctx, Filter{Phases: []engine.Phase{engine.Failed, engine.Orphaned}})
+	rows, err := l.store.List(ctx, Filter{Phases: unwell})
 	var out []engine.Row
 	for i := range rows {
 		if rows[i].Alerts() {
 			out = append(out, rows[i])
 		}
+	}
+	for _, h := range l.Hung() {
+		row, failed := l.store.Get(ctx, h.Ref)
+		if failed != nil || slices.ContainsFunc(out, func(r engine.Row) bool { return r.Ref == h.Ref }) {
+			continue
+		}
+		out = append(out, row)
 	}
 	return out, err
 }
@@ -84,22 +125,28 @@ func (e Explanation) String() string {
 		line("parent", "%s", row.Parent)
 	}
 	if e.Last.Decision != "" {
-		line("decided", "%s at %s, asked for by %s", e.Last.Decision, e.Last.At.Format(time.RFC3339), causesText(e.Last.Causes))
+		line("decided", "%s at %s, asked for by %s", e.Last.Decision, e.Last.At.Format(millis), causesText(e.Last.Causes))
+	}
+	if e.Obstacle != "" {
+		line("obstacle", "%s", e.Obstacle)
 	}
 	if row.Attempts > 0 {
 		line("attempts", "%d of %d", row.Attempts, e.MaxAttempts)
 	}
+	if n := row.Lives(); n > 0 {
+		line("lives", "its attempts began afresh %d times since it last converged", n)
+	}
 	if !e.Next.IsZero() {
-		line("next", "%s at the earliest", e.Next.Format(time.RFC3339))
+		line("next", "%s at the earliest", e.Next.Format(millis))
 	}
 	for _, c := range e.Children {
 		line("child", "%s %s: %s", c.Ref, c.Phase, c.Reason.Text())
 	}
 	for _, ev := range e.Events {
-		line("event", "%s %s from %s at %s", ev.Type, ev.ID, ev.Source, ev.At.Format(time.RFC3339))
+		line("event", "%s %s from %s at %s", ev.Type, ev.ID, ev.Source, ev.At.Format(millis))
 	}
 	for _, t := range e.History {
-		line("history", "%s %s: %s%s", t.At.Format(time.RFC3339), t.To, t.Reason.Text(), errorText(t))
+		line("history", "%s %s: %s%s", t.At.Format(millis), t.To, t.Reason.Text(), errorText(t))
 	}
 	return b.String()
 }

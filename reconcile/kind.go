@@ -19,6 +19,9 @@ type kind interface {
 	policy() *engine.Policy
 	setPolicy(p *engine.Policy)
 	listed() bool // resources are observed together
+	// check fails if raw is not desired state of the kind as it is written now, and else gives its version.
+	check(raw json.RawMessage) (version int, err error)
+	version() int
 	// observe returns a *O, which is used again after release.
 	observe(ctx context.Context, in engine.Input, fresh bool, now func() time.Time) (any, error)
 	release(observed any)
@@ -31,6 +34,7 @@ type kind interface {
 }
 
 type typedKind[D, O any] struct {
+	decoder[D]
 	m   Reconciler[D, O]
 	p   atomic.Pointer[engine.Policy]
 	all *listing[O] // nil if the reconciler cannot list
@@ -48,6 +52,17 @@ type decoded[D any] struct {
 	desired D
 }
 
+// unknown is the policy of kinds that nobody registered.
+var unknown = engine.Policy{}.WithDefaults()
+
+// policyOf is the policy of a kind; nil is one that nobody registered.
+func policyOf(k kind) *engine.Policy {
+	if k == nil {
+		return &unknown
+	}
+	return k.policy()
+}
+
 func (k *typedKind[D, O]) policy() *engine.Policy     { return k.p.Load() }
 func (k *typedKind[D, O]) setPolicy(p *engine.Policy) { k.p.Store(p) }
 func (k *typedKind[D, O]) listed() bool               { return k.all != nil }
@@ -59,15 +74,18 @@ func (k *typedKind[D, O]) acted() {
 }
 
 // resource decodes the row for the reconciler.
-func resource[D any](in engine.Input) (engine.Resource[D], error) {
+func (k *typedKind[D, O]) resource(in engine.Input) (r engine.Resource[D], err error) {
 	row := &in.Snap.Row
-	r := bare[D](in)
-	if len(row.Desired) > 0 {
-		if err := json.Unmarshal(row.Desired, &r.Desired); err != nil {
-			return r, Terminal(engine.CodeBadDesired, fmt.Errorf("decode what is desired of %s: %w", row.Ref, err))
-		}
+	r = bare[D](in)
+	if r.Desired, err = k.read(row.Desired, row.DesiredVersion()); err != nil {
+		return r, Terminal(engine.CodeBadDesired, fmt.Errorf("what is desired of %s cannot be read: %w", row.Ref, err))
 	}
 	return r, nil
+}
+
+func (k *typedKind[D, O]) check(raw json.RawMessage) (int, error) {
+	_, err := k.read(raw, k.version())
+	return k.version(), err
 }
 
 // bare is a resource without what is desired of it.
@@ -93,7 +111,7 @@ func (k *typedKind[D, O]) shared(in engine.Input) (engine.Resource[D], error) {
 		r.Desired = last.desired
 		return r, nil
 	}
-	r, err := resource[D](in)
+	r, err := k.resource(in)
 	if err == nil {
 		k.mu.Lock()
 		k.decoded[in.Snap.Row.Ref] = decoded[D]{&raw[0], len(raw), r.Desired}
@@ -186,7 +204,7 @@ func (k *typedKind[D, O]) decide(in engine.Input, observed any, check bool) (d e
 		err = protect("Decide", func() error { d = k.m.Decide(v); return nil })
 		return d, err
 	}
-	if fresh, err := resource[D](in); err == nil && !reflect.DeepEqual(fresh.Desired, v.Resource.Desired) {
+	if fresh, err := k.resource(in); err == nil && !reflect.DeepEqual(fresh.Desired, v.Resource.Desired) {
 		return d, fmt.Errorf("observing %s changed what is desired of it", v.Resource.Ref)
 	}
 	return DecideTwice(k.m, v)
@@ -207,7 +225,7 @@ func DecideTwice[D, O any](m Reconciler[D, O], v engine.View[D, O]) (d engine.De
 	switch {
 	case err != nil:
 		return d, err
-	case !reflect.DeepEqual(d, again):
+	case !engine.Same(d, again):
 		return d, fmt.Errorf("deciding %s is not a function: it gave %s (%s), then %s (%s) on the same view", ref, d.Name(), d.Reason(), again.Name(), again.Reason())
 	case string(before) != string(after):
 		return d, fmt.Errorf("deciding %s changed its view", ref)
@@ -216,7 +234,7 @@ func DecideTwice[D, O any](m Reconciler[D, O], v engine.View[D, O]) (d engine.De
 }
 
 func (k *typedKind[D, O]) act(ctx context.Context, in engine.Input, a engine.Action) error {
-	r, err := resource[D](in)
+	r, err := k.resource(in)
 	if err != nil {
 		return err
 	}
@@ -249,6 +267,28 @@ func protect(in string, f func() error) (err error) {
 		}
 	}()
 	return f()
+}
+
+func isPanic(err error) bool {
+	_, is := errors.AsType[*panicError](err)
+	return is
+}
+
+// exited is the error of a call that ended its goroutine.
+func exited(in string) error {
+	return &panicError{in: in, value: "runtime.Goexit: it ended the goroutine that it was called in", stack: debug.Stack()}
+}
+
+// apart runs f in a goroutine of its own, so that neither a panic in it nor a Goexit ends its
+// caller's, and gives the error.
+func apart(in string, f func() error) <-chan error {
+	done := make(chan error, 1)
+	go func() {
+		err := exited(in)
+		defer func() { done <- err }()
+		err = protect(in, f)
+	}()
+	return done
 }
 
 // classify turns an error of Observe or Act into an outcome.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	_ "modernc.org/sqlite"
@@ -23,10 +24,10 @@ var hand = engine.Cause{Trigger: engine.TriggerOperator, ID: "test"}
 var (
 	leafPolicy = engine.Policy{
 		Retry: engine.RetryPolicy{Max: 3, Base: time.Second, Cap: 10 * time.Second}, ActTimeout: 20 * time.Second,
-		OnDrift: engine.Enforce, Resync: 5 * time.Minute, CleanupGrace: 2 * time.Minute, History: engine.History{Keep: 10_000},
+		OnDrift: engine.Enforce, Resync: 5 * time.Minute, CleanupGrace: 2 * time.Minute, Revive: engine.Never, History: engine.History{Keep: 10_000},
 	}
 	treePolicy = engine.Policy{
-		Retry: engine.RetryPolicy{Max: 3}, CleanupGrace: 4 * time.Minute, OnChildFailure: engine.Continue, History: engine.History{Keep: 10_000},
+		Retry: engine.RetryPolicy{Max: 3}, CleanupGrace: 4 * time.Minute, Revive: engine.Never, OnChildFailure: engine.Continue, History: engine.History{Keep: 10_000},
 	}
 )
 
@@ -264,6 +265,21 @@ func (l *lab) invariants() {
 		if got != want {
 			l.t.Fatalf("P8: fold of %s is %+v, the row says %+v:\n%s", r.Ref, got, want, l.story(r.Ref))
 		}
+	}
+}
+
+// queued checks that no resource is left with nothing queued. It waits until nothing can happen
+// without time: between a commit of the lab and its Enqueue there is such a resource.
+func (l *lab) queued() {
+	l.t.Helper()
+	synctest.Wait()
+	left, err := l.p.loop.LeftAlone(context.Background())
+	l.check(err)
+	for _, ref := range left {
+		l.t.Fatalf("nothing is queued of %s, which wants a turn:\n%s", ref, l.story(ref))
+	}
+	if n := l.p.loop.Stats().Repaired; n != 0 {
+		l.t.Fatalf("%d resources were left with nothing queued", n)
 	}
 }
 

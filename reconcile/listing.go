@@ -38,7 +38,7 @@ type listed[O any] struct {
 func (l *listing[O]) get(ctx context.Context, ref engine.Ref, generation int64, now func() time.Time) (o O, found bool, err error) {
 	l.mu.Lock()
 	cur := l.last
-	if cur != nil && cur.epoch == l.epoch && cur.began.Add(listingAge).After(now()) {
+	if cur != nil && cur.epoch == l.epoch && cur.fresh(now()) {
 		l.mu.Unlock()
 		select {
 		case <-cur.ready:
@@ -49,20 +49,34 @@ func (l *listing[O]) get(ctx context.Context, ref engine.Ref, generation int64, 
 		cur = &listed[O]{epoch: l.epoch, began: now(), ready: make(chan struct{}), alone: maps.Clone(l.alone)}
 		l.last = cur
 		l.mu.Unlock()
-		cur.err = protect("ObserveAll", func() error {
-			cur.all, err = l.observe(ctx)
-			return err
-		})
-		close(cur.ready)
-		if cur.err != nil {
-			l.drop()
-		}
+		l.list(ctx, cur)
 	}
 	o, found = cur.all[ref]
 	if g, ok := cur.alone[ref]; ok && g != generation {
 		found = false
 	}
 	return o, found, cur.err
+}
+
+// list makes a listing. Those who wait for it get an error if it ends its goroutine.
+func (l *listing[O]) list(ctx context.Context, cur *listed[O]) {
+	cur.err = exited("ObserveAll")
+	defer func() {
+		close(cur.ready)
+		if cur.err != nil {
+			l.drop()
+		}
+	}()
+	cur.err = protect("ObserveAll", func() (err error) {
+		cur.all, err = l.observe(ctx)
+		return err
+	})
+}
+
+// fresh reports whether a listing is young enough. One that began later than now did so by a clock
+// that went back since.
+func (c *listed[O]) fresh(now time.Time) bool {
+	return c.began.Add(listingAge).After(now) && !c.began.After(now)
 }
 
 // observedAlone notes that Observe answered for the resource.

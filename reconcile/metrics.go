@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/steadyfleet/steady/reconcile/engine"
@@ -21,6 +22,24 @@ type Metrics interface {
 	Queue(waiting, running int)
 	// StoreFailed: the store returned an error, and the turn is taken again.
 	StoreFailed(err error)
+}
+
+// measure calls what counts, if there is something. A panic of it is logged, and ends nothing.
+func (l *Controller) measure(f func(Metrics)) {
+	m := l.cfg.metrics
+	if m == nil {
+		return
+	}
+	l.callback("metrics", func() { f(m) })
+}
+
+// callback calls code of the controller's owner that no turn depends on.
+func (l *Controller) callback(name string, f func()) {
+	err := protect(name, func() error { f(); return nil })
+	if p, ok := errors.AsType[*panicError](err); ok {
+		l.stats.panics.Add(1)
+		l.cfg.log.Error("a callback panicked", "error", err, "stack", string(p.stack))
+	}
 }
 
 // WithMetrics sets what counts; the default counts nothing beside Stats.

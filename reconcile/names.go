@@ -7,55 +7,6 @@ import (
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
 
-// What a reconciler is written with, from package engine: a program needs this import alone.
-type (
-	Ref             = engine.Ref
-	Resource[D any] = engine.Resource[D]
-	View[D, O any]  = engine.View[D, O]
-	Child           = engine.Child
-	Event           = engine.Event
-	Action          = engine.Action
-	Decision        = engine.Decision
-	Reason          = engine.Reason
-	Code            = engine.Code
-	Intent          = engine.Intent
-	Verdict         = engine.Verdict
-	Cause           = engine.Cause
-	Policy          = engine.Policy
-	RetryPolicy     = engine.RetryPolicy
-	HistoryPolicy   = engine.History
-	Phase           = engine.Phase
-	Row             = engine.Row
-	Transition      = engine.Transition
-	Change          = engine.Change
-	FailureAction   = engine.FailureAction
-	DriftMode       = engine.DriftMode
-)
-
-// The phases of a resource.
-const (
-	Pending   = engine.Pending
-	Acting    = engine.Acting
-	Verifying = engine.Verifying
-	Retrying  = engine.Retrying
-	Waiting   = engine.Waiting
-	Converged = engine.Converged
-	Degraded  = engine.Degraded
-	Drifted   = engine.Drifted
-	Deleting  = engine.Deleting
-	Failed    = engine.Failed
-	Deleted   = engine.Deleted
-	Orphaned  = engine.Orphaned
-)
-
-// What a policy may say of drift and of children that failed.
-const (
-	Report   = engine.Report
-	Enforce  = engine.Enforce
-	Continue = engine.Continue
-	Abort    = engine.Abort
-)
-
 // IsConverged decides that the world is as desired, or gone where it is to be deleted.
 func IsConverged(r Reason) Decision { return engine.IsConverged(r) }
 
@@ -87,10 +38,10 @@ func Retry(ref Ref) Intent { return engine.Retry(ref) }
 func Acknowledge(ref Ref, note string) Intent { return engine.Acknowledge(ref, note) }
 
 // By is the cause of what a person, or the owner of a root, asked for.
-func By(id string) Cause { return Cause{Trigger: engine.TriggerOperator, ID: id} }
+func By(id string) Cause { return Cause{Trigger: TriggerOperator, ID: id} }
 
-// Every is the policy of a kind that is looked at each d, and repaired.
-func Every(d time.Duration) Policy { return Policy{OnDrift: Enforce, Resync: d} }
+// Every is the policy of a kind that is observed each d, and repaired.
+func Every(d time.Duration) Policy { return Policy{Resync: d} }
 
 // Kind is a kind of resources, to be registered.
 type Kind func(*Controller) error

@@ -30,7 +30,9 @@ type config struct {
 	after    func([]engine.Transition)
 	orphans  func(kind string, refs []engine.Ref)
 	debounce time.Duration
+	grace    time.Duration // for calls that run when the controller stops
 	pure     bool
+	lenient  bool           // unknown fields of desired state are passed over
 	recorder func(Recorded) // nil: none, as the two below
 	metrics  Metrics
 	tracer   Tracer
@@ -40,6 +42,7 @@ func defaults() config {
 	return config{
 		now:     whole(time.Now),
 		workers: 8,
+		grace:   5 * time.Second,
 		log:     slog.New(slog.DiscardHandler),
 	}
 }
@@ -53,10 +56,21 @@ func whole(now func() time.Time) func() time.Time {
 	return func() time.Time { return now().UTC().Truncate(time.Millisecond) }
 }
 
-// WithWorkers bounds the turns that run at once; the default is 8.
+// WithStopGrace is for how long Run waits at its end for calls of reconcilers whose context it
+// cancelled; the default is five seconds. What has not returned then is logged, and left behind.
+func WithStopGrace(d time.Duration) Option { return func(c *config) { c.grace = d } }
+
+// WithWorkers bounds the turns that run at once; the default is 8. While all of them are busy for a
+// second, each kind of which none runs has one more, so that the acts of one kind do not keep
+// the others waiting.
 func WithWorkers(n int) Option { return func(c *config) { c.workers = max(1, n) } }
 
-// WithLogger sets the logger; the default discards.
+// WithLogger sets the logger; the default discards. Error is for what needs a person: a
+// resource that failed, one that did not converge by its deadline, one that was orphaned, a panic,
+// a store that fails, a kind that has no reconciler. Warn is for what is tried again: acts and
+// observations that fail, acts past their timeout, drift that is not repaired. Info is for what
+// is taken up again, Debug for every other transition. Each line has the ref and a code. Of one kind
+// and code at most ten lines a minute are written; how many were left out is in the next one.
 func WithLogger(l *slog.Logger) Option { return func(c *config) { c.log = l } }
 
 // WithRepairGate asks gate before every repair; nil lets it run, a block keeps it

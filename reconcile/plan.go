@@ -47,6 +47,9 @@ func (p *planner) intent(ctx context.Context, parent *engine.Row, in engine.Inte
 	if err != nil {
 		return err
 	}
+	if in, err = p.l.Check(in); err != nil {
+		return err
+	}
 	row, ch, err := engine.ApplyIntent(cur, parent, in, p.l.cfg.now(), engine.Cause{Trigger: engine.TriggerOperator})
 	if err != nil {
 		return err

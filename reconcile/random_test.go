@@ -33,6 +33,7 @@ func randomLives(t *testing.T, storage func(string) kept) {
 			for range rapid.IntRange(1, 25).Draw(t, "steps") {
 				l.randomStep(t)
 				l.invariants()
+				l.queued()
 			}
 			l.healAndSettle(t)
 		})

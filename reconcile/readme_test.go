@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -159,4 +160,74 @@ func TestReadmeExplains(t *testing.T) {
 			t.Errorf("the page and the explanation (-page +explanation)\n%s\n%s", d, e)
 		}
 	})
+}
+
+// TestReadmePromises: each row of what happens when names tests, and there are such tests.
+func TestReadmePromises(t *testing.T) {
+	page := string(testkit.Value(os.ReadFile("README.md"))(t))
+	_, table, _ := strings.Cut(page, "## What happens when")
+	table, _, _ = strings.Cut(table, "\n## ")
+	have := map[string]bool{}
+	for _, pattern := range []string{"*_test.go", "*/*_test.go"} {
+		for _, name := range testkit.Value(filepath.Glob(pattern))(t) {
+			for _, m := range regexp.MustCompile(`(?m)^func (Test\w+)\(t \*testing\.T\) \{$`).FindAllStringSubmatch(string(testkit.Value(os.ReadFile(name))(t)), -1) {
+				have[m[1]] = true
+			}
+		}
+	}
+	rows := 0
+	for line := range strings.SplitSeq(table, "\n") {
+		if !strings.HasPrefix(line, "| ") {
+			continue
+		}
+		rows++
+		names := regexp.MustCompile("`(Test\\w+)`").FindAllStringSubmatch(line, -1)
+		if len(names) == 0 {
+			t.Errorf("no test is named for: %s", line)
+		}
+		for _, m := range names {
+			if !have[m[1]] {
+				t.Errorf("there is no %s: %s", m[1], line)
+			}
+		}
+	}
+	if rows < 10 {
+		t.Errorf("the table has %d rows", rows)
+	}
+}
+
+// TestReadmeCertificates: what the README shows of certificates is in the example that runs.
+func TestReadmeCertificates(t *testing.T) {
+	example := string(testkit.Value(os.ReadFile("example_certificates_test.go"))(t))
+	if shown := blocks(t, "README.md", "go")[2]; !strings.Contains(example, shown) {
+		t.Errorf("the example has not what the README shows:\n%s", shown)
+	}
+}
+
+// TestWhatImportingCosts: a module that requires this one has as many modules in its list as the README says, and
+// a program with the framework compiles none of them.
+func TestWhatImportingCosts(t *testing.T) {
+	dir := module(t, map[string]string{"main.go": `package main
+
+import (
+	"github.com/steadyfleet/steady/reconcile"
+	"github.com/steadyfleet/steady/reconcile/memory"
+)
+
+func main() { _ = reconcile.New(memory.New()) }
+`})
+	mod := "module example.org/try\n\ngo 1.26.0\n\nrequire github.com/steadyfleet/steady v0.0.0\n\nreplace github.com/steadyfleet/steady => " + testkit.Value(filepath.Abs(".."))(t) + "\n"
+	testkit.Must(t, os.WriteFile(filepath.Join(dir, "go.mod"), []byte(mod), 0o600))
+	compiled := map[string]bool{}
+	for _, m := range strings.Fields(golang(t, dir, "list", "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}", ".")) {
+		compiled[m] = true
+	}
+	if len(compiled) != 2 {
+		t.Errorf("it compiles %v, want itself and this module", compiled)
+	}
+	listed := len(strings.Fields(golang(t, dir, "list", "-m", "-f", "{{.Path}}", "all"))) - 2
+	page := string(testkit.Value(os.ReadFile("README.md"))(t))
+	if want := fmt.Sprintf("| modules in the list of one that requires it | %d (", listed); !strings.Contains(page, want) {
+		t.Errorf("the README has another number of modules than %d", listed)
+	}
 }

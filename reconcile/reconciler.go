@@ -48,14 +48,6 @@ var (
 	ErrStopped    = errors.New("the controller stopped")
 )
 
-// Errors of stores.
-var (
-	// ErrNotFound: no row has this ref.
-	ErrNotFound = engine.ErrNotFound
-	// ErrConflict: the row changed since it was loaded; the turn is dropped and taken again.
-	ErrConflict = engine.ErrConflict
-)
-
 type terminalError struct {
 	code engine.Code
 	err  error

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"runtime/debug"
 	"sync/atomic"
 	"time"
 
@@ -17,22 +19,32 @@ type run struct {
 	snap    engine.Snapshot
 	ref     engine.Ref
 	causes  engine.Causes
+	passed  int           // turns in a row that asked for a time that had passed
 	woken   chan struct{} // somebody asked for ref while it runs
 	acting  atomic.Bool
 	decided string // the name of the last decision
+
+	call   atomic.Uint32          // what of the reconciler runs
+	until  atomic.Int64           // when it has to have returned, in ms since 1970; 0: nothing runs
+	action atomic.Pointer[string] // the name of that of an Act
+	hung   bool                   // it has not returned; the owner's lock guards it
+	ended  error                  // of the goroutine that this turn had before: a call ended it
 }
 
 // result is what the owner of the queue learns.
 type result struct {
-	ref   engine.Ref
-	again engine.Causes // take the turn again for these, at wake
-	wake  time.Time
-	why   engine.Trigger // next turn at wake; 0 none
+	ref      engine.Ref
+	again    engine.Causes // take the turn again for these, at wake
+	wake     time.Time
+	why      engine.Trigger // next turn at wake; 0 none
+	deadline time.Time
+	keep     bool // the deadline that is queued stays
+	passed   bool // it asked for a time that had passed
 }
 
 // reset makes it ready for another resource.
 func (r *run) reset() {
-	r.ref, r.causes, r.decided, r.snap = engine.Ref{}, engine.Causes{}, "", engine.Snapshot{}
+	r.ref, r.causes, r.decided, r.snap, r.passed, r.ended = engine.Ref{}, engine.Causes{}, "", engine.Snapshot{}, 0, nil
 	select {
 	case <-r.woken:
 	default:
@@ -55,6 +67,9 @@ func (r *run) wake() {
 	}
 }
 
+// codeStore is the code of lines in the log about a store that fails.
+const codeStore engine.Code = "store-failed"
+
 // storeDelay is the wait after the store failed, before the turn is taken again.
 const storeDelay = time.Second
 
@@ -62,13 +77,20 @@ const storeDelay = time.Second
 // a wake only if the row is gone or terminal, or waits for a trigger.
 func (r *run) do(ctx context.Context) result {
 	r.l.stats.turns.Add(1)
-	if m := r.l.cfg.metrics; m != nil {
+	if r.l.cfg.metrics != nil {
 		began := r.l.cfg.now()
-		defer func() { m.Turn(r.ref.Kind, r.decided, r.l.cfg.now().Sub(began)) }()
+		defer func() {
+			r.l.measure(func(m Metrics) { m.Turn(r.ref.Kind, r.decided, r.l.cfg.now().Sub(began)) })
+		}()
 	}
 	for {
-		res, again, err := r.step(ctx)
+		unended := r.ended
+		res, again, err := r.guarded(ctx)
 		switch {
+		case r.l.owner.gone.Load():
+			return result{ref: r.ref}
+		case isPanic(err) && unended == nil:
+			r.ended = err // the turn fails with it
 		case errors.Is(err, ErrNotFound):
 			r.l.stats.unknown.Add(1)
 			r.drop()
@@ -76,15 +98,27 @@ func (r *run) do(ctx context.Context) result {
 		case errors.Is(err, ErrConflict):
 			r.l.cache.invalidate() // somebody did, and the Enqueue is still to come
 			r.l.stats.conflicts.Add(1)
-			return result{ref: r.ref, again: r.causes, wake: r.l.cfg.now()}
+			return result{ref: r.ref, again: r.causes, wake: r.l.cfg.now(), keep: true}
 		case err != nil:
 			r.l.storeFailed(err)
-			r.l.cfg.log.Error("record a turn", "ref", r.ref.String(), "error", err)
-			return result{ref: r.ref, again: r.causes, wake: r.l.cfg.now().Add(storeDelay)}
+			r.l.report(slog.LevelError, r.ref, codeStore, "the store failed, and the turn is taken again in a second", "error", err)
+			return result{ref: r.ref, again: r.causes, wake: r.l.cfg.now().Add(storeDelay), keep: true}
 		case !again:
 			return res
 		}
 	}
+}
+
+// guarded is step, in which a panic is an error: whatever code of its user a turn runs, it ends the
+// attempt and not the process.
+func (r *run) guarded(ctx context.Context) (res result, again bool, err error) {
+	defer func() {
+		r.until.Store(0)
+		if v := recover(); v != nil {
+			err = &panicError{in: "a turn", value: v, stack: debug.Stack()}
+		}
+	}()
+	return r.step(ctx)
 }
 
 // step loads, does what needs no observation, and else observes and decides.
@@ -93,12 +127,14 @@ func (r *run) step(ctx context.Context) (res result, again bool, err error) {
 	if err := r.load(k); err != nil {
 		return res, false, err
 	}
+	in := engine.Input{Snap: &r.snap, Policy: policyOf(k), Causes: &r.causes, Now: r.l.cfg.now(), Passed: r.passed}
 	if k == nil {
 		r.l.stats.unknown.Add(1)
-		r.l.cfg.log.Error("no reconciler for this kind; its resources stay as they are", "ref", r.ref.String())
-		return result{ref: r.ref}, false, nil
+		r.l.report(slog.LevelError, r.ref, engine.CodeNoReconciler, "no reconciler for this kind; its resources stay as they are until their deadlines")
+		rec, step := engine.Unattended(in, noReconciler(r.ref))
+		err := r.commit(in, rec)
+		return r.result(nil, rec), step == engine.Again, err
 	}
-	in := engine.Input{Snap: &r.snap, Policy: k.policy(), Causes: &r.causes, Now: r.l.cfg.now()}
 	rec, step := engine.BeforeObserve(in)
 	if step != engine.Proceed {
 		err := r.commit(in, rec)
@@ -124,6 +160,11 @@ func (r *run) load(k kind) (err error) {
 
 // observeAndDecide observes and decides, and records what follows.
 func (r *run) observeAndDecide(ctx context.Context, k kind, in engine.Input) (result, bool, error) {
+	if err := r.ended; err != nil {
+		r.ended = nil
+		return r.observeFailed(ctx, k, in, err)
+	}
+	r.enter(callObserve, in.Now.Add(in.Policy.ObserveTimeout))
 	octx := withTimeout(ctx, in.Policy.ObserveTimeout)
 	var observed any
 	err := r.l.cfg.trace(octx, "observe", r.ref, func(ctx context.Context) (err error) {
@@ -135,14 +176,23 @@ func (r *run) observeAndDecide(ctx context.Context, k kind, in engine.Input) (re
 	var d engine.Decision
 	if err == nil {
 		in.Now = r.l.cfg.now()
+		r.call.Store(uint32(callDecide))
 		d, err = k.decide(in, observed, r.l.cfg.pure)
 	}
 	if err != nil {
 		return r.observeFailed(ctx, k, in, err)
 	}
 	r.decided = d.Name()
-	r.l.last.remember(r.ref, decidedTurn{decided(&d), r.causes, in.Now})
+	r.l.last.remember(r.ref, decidedTurn{decided(&d), r.causes, in.Now, len(in.Snap.Children)})
+	if r.l.newer {
+		d = d.Versioned(r.l.versionOf)
+	}
 	rec := engine.AfterDecide(in, d, r.askRepairGate(ctx, in, d))
+	r.until.Store(0)
+	if err = r.l.checkChildren(&rec); err != nil {
+		refused := engine.Fail(engine.NewReason(engine.CodeBadIntent, err.Error()))
+		rec = engine.AfterDecide(in, refused, nil)
+	}
 	err = r.commit(in, rec)
 	if owned, ok := errors.AsType[*engine.OwnerError](err); ok {
 		refused := engine.Fail(engine.NewReason(engine.CodeChildConflict, owned.Error()))
@@ -179,14 +229,18 @@ func (r *run) observeFailed(ctx context.Context, k kind, in engine.Input, err er
 	}
 	r.logPanic(err)
 	in.Now = r.l.cfg.now()
-	rec := engine.ObserveFailed(in, classify(err, engine.CodeObserveFailed))
+	out := classify(err, engine.CodeObserveFailed)
+	rec := engine.ObserveFailed(in, out)
+	if len(rec.Transitions) == 0 { // given up: its phase stays
+		r.l.report(slog.LevelWarn, r.ref, out.Reason.Code, "an observation failed", "error", err)
+	}
 	return r.result(k, rec), false, r.commit(in, rec)
 }
 
 func (r *run) logPanic(err error) {
 	if p, ok := errors.AsType[*panicError](err); ok {
 		r.l.stats.panics.Add(1)
-		r.l.cfg.log.Error("a reconciler panicked", "ref", r.ref.String(), "error", err, "stack", string(p.stack))
+		r.l.report(slog.LevelError, r.ref, engine.CodePanic, "a reconciler panicked", "error", err, "stack", string(p.stack))
 	}
 }
 
@@ -196,6 +250,7 @@ func (r *run) askRepairGate(ctx context.Context, in engine.Input, d engine.Decis
 	if r.l.cfg.gate == nil || in.Policy.OnDrift != engine.Enforce || !engine.IsRepair(row, d) {
 		return nil
 	}
+	r.call.Store(uint32(callGate))
 	b := r.l.cfg.gate(ctx, Repair{
 		Ref: row.Ref, Parent: row.Parent, Generation: row.Generation,
 		Action: d.Action(), Reason: d.Reason(), Causes: r.causes.List(),
@@ -209,6 +264,9 @@ func (r *run) askRepairGate(ctx context.Context, in engine.Input, d engine.Decis
 // commit writes the record, if it has anything to write, and passes on what it
 // raised.
 func (r *run) commit(in engine.Input, rec engine.Record) error {
+	if r.l.owner.gone.Load() {
+		return ErrStopped // Run has returned: nothing is written any more
+	}
 	if !rec.Write {
 		r.l.stats.noops.Add(1)
 		if rec.AckTrigger != 0 {
@@ -224,7 +282,11 @@ func (r *run) commit(in engine.Input, rec engine.Record) error {
 	}
 	requests := make([]request, 0, len(done.Raised))
 	for _, x := range done.Raised {
-		requests = append(requests, request{x.Ref, rec.Now, x.Cause.Trigger.Priority(), x.Cause})
+		at := rec.Now
+		if x.Cause.Trigger == engine.TriggerChild {
+			at = r.l.last.spaced(x.Ref, at)
+		}
+		requests = append(requests, request{x.Ref, at, x.Cause.Trigger.Priority(), x.Cause})
 	}
 	if len(requests) > 0 {
 		r.l.enqueue(requests...)
@@ -243,16 +305,23 @@ func (r *run) trim(in engine.Input, rec engine.Record) {
 	}
 	if err := r.l.store.Trim(r.lasting, r.ref, h, rec.Now); err != nil {
 		r.l.storeFailed(err)
-		r.l.cfg.log.Error("trim history", "ref", r.ref.String(), "error", err)
+		r.l.report(slog.LevelError, r.ref, codeStore, "trim history", "error", err)
 	}
 }
 
 // result is the next wake: the record's, or the resync if that comes first.
 func (r *run) result(k kind, rec engine.Record) result {
-	res := result{ref: r.ref, wake: rec.Wake, why: rec.Why}
 	if rec.Row.Phase.Terminal() {
 		r.drop()
 		return result{ref: r.ref}
+	}
+	res := result{ref: r.ref, wake: rec.Wake, why: rec.Why, deadline: rec.Deadline, passed: rec.Passed}
+	if rec.Stuck() {
+		r.l.unqueued(r.ref, rec.Row.Phase, rec.Now)
+		res.wake, res.why = rec.Now.Add(storeDelay), engine.TriggerRetry
+	}
+	if k == nil {
+		return res
 	}
 	p := k.policy()
 	if p.Resync == 0 {

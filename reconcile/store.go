@@ -16,9 +16,10 @@ import (
 // an [engine.Raise], numbered by the store (N). A verdict is a parent's
 // answer to a child that failed ([engine.Verdict]).
 type Store interface {
-	// Load reads a row with its parent, its children and its newest trigger, in
-	// one consistent read. What is desired of the parent may be left out. It
-	// returns ErrNotFound if there is no row.
+	// Load reads a row with its parent, its children that are not deleted and its newest
+	// trigger, in one consistent read. Deleted children, which stay for their retention, must
+	// not make it slower. What is desired of the parent may be left out. It returns
+	// ErrNotFound if there is no row.
 	Load(ctx context.Context, ref engine.Ref) (engine.Snapshot, error)
 	// Commit writes a record in one transaction: the row if its revision is
 	// still Expect (else ErrConflict), transitions, child intents, verdicts,
@@ -50,11 +51,3 @@ type Store interface {
 	// deleted before the instant and have no row below them. It returns how many.
 	Purge(ctx context.Context, kind string, before time.Time) (int, error)
 }
-
-// What stores are handed and give back.
-type (
-	Committed = engine.Committed
-	Opened    = engine.Opened
-	OpenRef   = engine.OpenRef
-	Filter    = engine.Filter
-)

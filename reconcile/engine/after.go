@@ -35,11 +35,11 @@ func AfterAct(in Input, o Outcome) Record {
 	case Succeeded:
 		row.state.ActionOK = true
 		rec.move(in, Verifying, NewReason(CodeActed, ""))
-		rec.wakeAt(now, TriggerRetry)
+		rec.wakeAt(now, TriggerActed)
 	case Permanent:
 		row.state.Action, row.state.ActionOK = "", true // what is to be done now is still to be seen
 		rec.fail(in, o.Reason, true)
-		rec.wakeAt(now, TriggerRetry)
+		rec.wakeAt(now, TriggerActed)
 	case Blocked:
 		row.Attempts, row.state.RetryAt = max(0, row.Attempts-1), 0
 		rec.block(in, o)

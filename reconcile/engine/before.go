@@ -11,6 +11,8 @@ type Input struct {
 	Policy *Policy // with defaults
 	Causes *Causes
 	Now    time.Time
+	Passed int  // turns in a row until now that asked for a time that had passed
+	Hung   bool // a call of the row's reconciler runs past its end: see Unattended
 }
 
 func (in *Input) now() instant { return toInstant(in.Now) }
@@ -34,7 +36,7 @@ func BeforeObserve(in Input) (Record, Step) {
 		return rec.done(in), Stop
 	}
 	switch {
-	case row.Phase == Acting:
+	case row.Phase == Acting && !in.Hung:
 		rec.move(in, Retrying, NewReason(CodeInterrupted, "the end of the last act was not recorded"))
 		return rec.done(in), Again
 	case !row.Delete && in.expiresAt().reached(in.now()):
@@ -63,15 +65,32 @@ func BeforeObserve(in Input) (Record, Step) {
 			return rec.done(in), Stop
 		}
 	}
-	if row.Delete && in.deleteBy().reached(in.now()) && row.Phase != Verifying && (row.Attempts > 0 || row.state.GivenUp) {
-		rec.orphan(in, row.Reason)
-		return rec.done(in), Stop
+	if row.Delete && in.deleteBy().reached(in.now()) {
+		if below := orphanBelow(in.Snap.Children); below != nil {
+			rec.orphan(in, NewReason(CodeCleanupDeadline, below.Ref.String()+" is orphaned"))
+			return rec.done(in), Stop
+		}
+		if row.Phase != Verifying && (row.Attempts > 0 || row.state.GivenUp) {
+			rec.orphan(in, row.Reason)
+			return rec.done(in), Stop
+		}
 	}
 	rec.limitChildren(in)
 	if rec.Write {
 		return rec.done(in), Again
 	}
 	return rec, Proceed
+}
+
+// orphanBelow is a child that was not removed in time; nil if there is none. A parent whose own
+// time is over is not gone then either.
+func orphanBelow(children []Row) *Row {
+	for i := range children {
+		if children[i].Phase == Orphaned {
+			return &children[i]
+		}
+	}
+	return nil
 }
 
 // deleteChildren asks the highest order class of live children to be deleted, the
@@ -91,7 +110,7 @@ func (rec *Record) deleteChildren(in Input) bool {
 	for i := len(in.Snap.Children) - 1; i >= 0; i-- {
 		c := &in.Snap.Children[i]
 		if !c.Phase.Terminal() && c.Order == top {
-			rec.intend(in, Delete(c.Ref).Because(rec.Row.whyBelow()))
+			rec.intend(in, c, Delete(c.Ref).Because(rec.Row.whyBelow()))
 		}
 	}
 	return live
@@ -136,7 +155,7 @@ func (rec *Record) limitChildren(in Input) {
 	for i := range in.Snap.Children {
 		c := &in.Snap.Children[i]
 		if !c.Phase.Terminal() && (c.state.NotAfter == 0 || c.state.NotAfter > limit) {
-			rec.intend(in, Intent{Op: opLimit, Ref: c.Ref})
+			rec.intend(in, c, Intent{Op: opLimit, Ref: c.Ref})
 		}
 	}
 }
@@ -159,11 +178,11 @@ func (in *Input) deleteBy() instant {
 }
 
 // convergeBy is when the generation has failed unless it converged before; 0 if
-// nothing is due. A life after the first has no such end, nor is a retry bound by
-// what had passed when it began: a parent says it again with each decision.
+// nothing is due. A life after the first that the policy asks for has no such end, nor is a
+// retry bound by what had passed when it began: a parent says it again with each decision.
 func (in *Input) convergeBy() instant {
 	row := &in.Snap.Row
-	if row.Delete || row.state.GivenUp || row.state.Lives > 0 || row.ConvergedGen == row.Generation {
+	if row.Delete || row.state.GivenUp || row.state.Lives > 0 && in.Policy.Revive != 0 || row.ConvergedGen == row.Generation {
 		return 0
 	}
 	if by := row.state.ConvergeBy; by > row.state.EpisodeAt || row.state.EpisodeAt <= row.state.SetAt {
@@ -172,16 +191,58 @@ func (in *Input) convergeBy() instant {
 	return 0
 }
 
+// reviveAt is when what was given up gets another life; 0 if never.
 func (in *Input) reviveAt() instant {
-	if in.Policy.Revive == 0 || !in.Snap.Row.state.GivenUp {
+	row, wait := &in.Snap.Row, in.Policy.Revive
+	if wait == 0 && row.Reason.Code == CodeExhausted {
+		wait = reviveExhausted
+	}
+	if wait <= 0 || !row.state.GivenUp {
 		return 0
 	}
-	wait := in.Policy.Revive
-	for range min(in.Snap.Row.state.Lives, 32) {
+	for range min(row.state.Lives, 32) {
 		wait = min(2*wait, in.Policy.ReviveCap)
 	}
-	return in.Snap.Row.state.FailedAt.add(wait)
+	at := in.after(row.state.FailedAt, wait)
+	if in.Policy.Revive == 0 && row.ConvergedGen != row.Generation && row.state.ConvergeBy.reached(at) {
+		return 0 // it had until then
+	}
+	return at
 }
+
+// after is wait after an instant of the past. One that lies ahead is of a clock that went back
+// since: the wait is over.
+func (in *Input) after(past instant, wait time.Duration) instant {
+	if past > in.now()+jump {
+		return max(in.now(), 1)
+	}
+	return past.add(wait)
+}
+
+// retryAt is when the next attempt may begin. No pause is longer than those of the policy: one
+// that is was begun by a clock that went back since.
+func (in *Input) retryAt(row *Row) instant {
+	if at := row.state.RetryAt; row.state.GivenUp || at <= in.now().add(max(in.Policy.Retry.Cap, in.Policy.Retry.Base))+jump {
+		return at
+	}
+	return in.now()
+}
+
+// actBy is when an act has to end: at by, or at the earliest deadline of its row.
+func (in *Input) actBy(by instant, row *Row) instant {
+	of := Input{Snap: &Snapshot{Row: *row}, Policy: in.Policy}
+	by = earliest(by, of.convergeBy())
+	if !row.Delete {
+		return earliest(by, row.state.NotAfter)
+	}
+	if end := of.deleteBy(); !end.reached(in.now()) {
+		return earliest(by, end)
+	}
+	return by
+}
+
+// ActBy is when the act that runs has to end, now that its row may have other deadlines.
+func (in *Input) ActBy() time.Time { return in.actBy(in.Snap.Row.state.DueBy, &in.Snap.Row).time() }
 
 // revive gives a row that was given up another life.
 func (rec *Record) revive(in Input, words string) {

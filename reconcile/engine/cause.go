@@ -20,9 +20,10 @@ const (
 	TriggerExternal                    // an event from outside
 	TriggerDeadline                    // an absolute deadline was reached
 	TriggerOperator                    // a person or the owner of a root changed or nudged it
+	TriggerActed                       // an act ended, and no retry is due: what it did is to be observed
 )
 
-var triggerNames = [...]string{"", "startup", "resync", "schedule", "retry", "child", "parent", "sibling", "external", "deadline", "operator"}
+var triggerNames = [...]string{"", "startup", "resync", "schedule", "retry", "child", "parent", "sibling", "external", "deadline", "operator", "act"}
 
 // String is the trigger's name as written in history.
 func (t Trigger) String() string {
@@ -32,31 +33,30 @@ func (t Trigger) String() string {
 	return "trigger-" + strconv.Itoa(int(t))
 }
 
-// Priority of a turn; a higher one goes first among those that are due.
+// Priority of a turn; a higher one goes first among those that are due, until a lower one
+// was passed over too often (MaxPassed).
 type Priority uint8
 
 // Priorities, lowest first. Interrupted is startup work that was left in the
-// middle of an act.
+// middle of an act. Deadline is that of a deadline which has passed: see Queue.SetDeadline.
 const (
 	PriorityStartup Priority = iota + 1
 	PriorityInterrupted
 	PriorityResync
 	PriorityRetry
 	PriorityEvent
-	PriorityDeadline
 	PriorityOperator
+	PriorityDeadline
 )
 
 // Priority is the priority that goes with the trigger.
 func (t Trigger) Priority() Priority {
 	switch t {
-	case TriggerOperator:
+	case TriggerOperator, TriggerDeadline:
 		return PriorityOperator
-	case TriggerDeadline:
-		return PriorityDeadline
 	case TriggerChild, TriggerParent, TriggerSibling, TriggerExternal:
 		return PriorityEvent
-	case TriggerRetry, TriggerSchedule:
+	case TriggerRetry, TriggerSchedule, TriggerActed:
 		return PriorityRetry
 	case TriggerResync:
 		return PriorityResync

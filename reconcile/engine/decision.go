@@ -23,8 +23,8 @@ type Decision struct {
 	action   Action
 	until    time.Time
 	reason   Reason
-	children []Intent
-	verdicts []Verdict
+	children grown[Intent]
+	verdicts grown[Verdict]
 	report   string // encoded
 	handled  int64
 	within   time.Duration
@@ -58,14 +58,31 @@ func (d Decision) Within(t time.Duration) Decision { d.within = t; return d }
 
 // With adds intents for children, in order.
 func (d Decision) With(children ...Intent) Decision {
-	d.children = append(d.children[:len(d.children):len(d.children)], children...)
+	d.children = d.children.with(children...)
+	return d
+}
+
+// Versioned sets the version of the form of each child that is to be present, by kind. Below 2 it sets none.
+func (d Decision) Versioned(of func(kind string) int) Decision {
+	var all []Intent
+	for i, c := range d.children.all {
+		if n := of(c.Ref.Kind); n > 1 && c.Op == OpUpsert {
+			if all == nil {
+				all = append(all, d.children.all...)
+			}
+			all[i].Version = n
+		}
+	}
+	if all != nil {
+		d.children = grown[Intent]{all: all}
+	}
 	return d
 }
 
 // WithVerdicts adds verdicts on failed children. A failed child without one gets the
 // policy's OnChildFailure.
 func (d Decision) WithVerdicts(verdicts ...Verdict) Decision {
-	d.verdicts = append(d.verdicts[:len(d.verdicts):len(d.verdicts)], verdicts...)
+	d.verdicts = d.verdicts.with(verdicts...)
 	return d
 }
 
@@ -73,8 +90,10 @@ func (d Decision) WithVerdicts(verdicts ...Verdict) Decision {
 const MaxReport = 16 << 10
 
 // WithReport tells the parent more than phase and reason: an address, a result. It is
-// encoded as JSON, is at most MaxReport long, and holds until the next decision, which
-// gives it anew or has none. What is too long, or does not encode, fails the generation.
+// encoded as JSON, is at most MaxReport long, and holds until another decision gives
+// another one: also while the resource acts, waits or has failed. A decision that it is
+// converged and has no report withdraws it, as WithReport(nil) does with any decision. What is too
+// long, or does not encode, fails the generation.
 func (d Decision) WithReport(report any) Decision {
 	raw, err := json.Marshal(report)
 	switch {
@@ -92,6 +111,20 @@ func (d Decision) WithReport(report any) Decision {
 // data is dropped; they are still known as received.
 func (d Decision) WithHandled(n int64) Decision { d.handled = n; return d }
 
+// withdrawn is the report of a decision that takes back the one before.
+const withdrawn = "null"
+
+// reportAfter is the report of a row that had before, after the decision.
+func (d *Decision) reportAfter(before string) string {
+	switch {
+	case d.report == withdrawn, d.report == "" && d.name == "converged":
+		return ""
+	case d.report == "":
+		return before
+	}
+	return d.report
+}
+
 // Report is the encoded report, nil if there is none.
 func (d Decision) Report() json.RawMessage { return rawReport(d.report) }
 
@@ -107,8 +140,8 @@ func rawReport(s string) json.RawMessage {
 
 // Reason, Children and Verdicts read the decision's parts.
 func (d Decision) Reason() Reason      { return d.reason }
-func (d Decision) Children() []Intent  { return d.children }
-func (d Decision) Verdicts() []Verdict { return d.verdicts }
+func (d Decision) Children() []Intent  { return d.children.list() }
+func (d Decision) Verdicts() []Verdict { return d.verdicts.list() }
 
 // Name is converged, do, wait or fail.
 func (d Decision) Name() string { return cmp.Or(d.name, "fail") }
@@ -129,7 +162,7 @@ func (d Decision) MarshalJSON() ([]byte, error) {
 		Report   json.RawMessage `json:"report,omitempty"`
 		Handled  int64           `json:"handled,omitempty"`
 		Within   time.Duration   `json:"within,omitempty"`
-	}{d.Name(), "", d.action, d.until, d.reason, d.children, d.verdicts, d.Report(), d.handled, d.within}
+	}{d.Name(), "", d.action, d.until, d.reason, d.children.all, d.verdicts.all, d.Report(), d.handled, d.within}
 	if d.action != nil {
 		out.Action = d.action.ActionName()
 	}
@@ -169,6 +202,8 @@ type Intent struct {
 	// DeleteBy: Orphaned when it passes before the resource is observed gone; the policy's
 	// CleanupGrace may end earlier. An Upsert that has it needs a NotAfter that is not later.
 	DeleteBy time.Time `json:"deleteBy,omitzero"`
+	// Version is that of the form of Desired, 0 where it is not known.
+	Version int `json:"version,omitzero"`
 	// Why is what the history has as the reason of what the intent changes, in words; empty: the code alone.
 	Why    string `json:"why,omitempty"`
 	note   string // of an acknowledgement
@@ -195,6 +230,9 @@ func Retry(ref Ref) Intent { return Intent{Op: OpRetry, Ref: ref} }
 // Acknowledge is the intent that the alert of ref need no longer be shown; note is kept in
 // its history. A later failure raises another one.
 func Acknowledge(ref Ref, note string) Intent { return Intent{Op: OpAck, Ref: ref, note: note} }
+
+// WithVersion sets the version of the form of what is desired; a controller does that for what goes through it.
+func (i Intent) WithVersion(n int) Intent { i.Version = n; return i }
 
 // WithOrder sets the order class.
 func (i Intent) WithOrder(order int) Intent { i.Order = order; return i }

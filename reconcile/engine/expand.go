@@ -7,18 +7,18 @@ import "time"
 // store's transaction. get returns nil for a ref without a row. A row with
 // Created 0 is new. Stores call it, so that all of them agree.
 func Expand(rec Record, get func(Ref) (*Row, error)) (rows []Row, ts []Transition, err error) {
+	index := make(map[Ref]int, len(rec.Intents)) // of rows
 	find := func(ref Ref) (*Row, int, error) {
-		for i := range rows {
-			if rows[i].Ref == ref {
-				cur := rows[i]
-				return &cur, i, nil
-			}
+		if i, ok := index[ref]; ok {
+			cur := rows[i]
+			return &cur, i, nil
 		}
 		cur, err := get(ref)
 		return cur, -1, err
 	}
 	put := func(r Row, at int) {
 		if at < 0 {
+			index[r.Ref] = len(rows)
 			rows = append(rows, r)
 			return
 		}

@@ -1,67 +1,76 @@
 package engine
 
-// slots is a heap of four children a node. A slot carries its key, so that
-// sifting reads no item; it writes only their places.
-type slots []slot
+// heap has four children a node. A slot carries its key, so that sifting reads no item; it
+// writes only their places.
+type heap struct {
+	slots []slot
+	late  bool // it orders deadlines, whose places are kept apart
+}
 
 type slot struct {
 	key uint64
-	seq uint64 // breaks ties: first offered, first out
 	it  *item
 }
 
-func (s slot) before(o slot) bool {
-	return s.key < o.key || s.key == o.key && s.seq < o.seq
+func (h *heap) len() int { return len(h.slots) }
+
+// set puts a slot into its place.
+func (h *heap) set(i int, s slot) {
+	h.slots[i] = s
+	if h.late {
+		s.it.late = int32(i)
+		return
+	}
+	s.it.index = int32(i)
 }
 
-func (h *slots) push(s slot) {
-	*h = append(*h, s)
-	h.up(len(*h)-1, s)
+func (h *heap) push(s slot) {
+	h.slots = append(h.slots, s)
+	h.up(len(h.slots)-1, s)
 }
 
 // pop removes and returns the first item.
-func (h *slots) pop() *item {
-	old := *h
-	first, n := old[0].it, len(old)-1
+func (h *heap) pop() *item { return h.remove(0).it }
+
+// remove takes out the slot at a place.
+func (h *heap) remove(i int) slot {
+	old := h.slots
+	gone, n := old[i], len(old)-1
 	last := old[n]
 	old[n] = slot{}
-	*h = old[:n]
+	h.slots = old[:n]
 	if cap(old) > 1024 && n < cap(old)/4 {
-		*h = append(make(slots, 0, 2*n), old[:n]...)
+		h.slots = append(make([]slot, 0, 2*n), old[:n]...)
 	}
-	if n > 0 {
-		h.down(0, last)
+	if i < n {
+		h.sift(i, last)
 	}
-	return first
+	return gone
 }
 
-// fix moves an item whose key has changed to s.
-func (h *slots) fix(s slot) {
-	i := int(s.it.index)
-	if s.before((*h)[i]) {
+// sift puts a slot at a place, and from there to where it belongs.
+func (h *heap) sift(i int, s slot) {
+	if i > 0 && s.key < h.slots[(i-1)/4].key {
 		h.up(i, s)
 		return
 	}
 	h.down(i, s)
 }
 
-func (h *slots) up(i int, s slot) {
-	a := *h
+func (h *heap) up(i int, s slot) {
 	for i > 0 {
 		parent := (i - 1) / 4
-		if !s.before(a[parent]) {
+		if s.key >= h.slots[parent].key {
 			break
 		}
-		a[i] = a[parent]
-		a[i].it.index = int32(i)
+		h.set(i, h.slots[parent])
 		i = parent
 	}
-	a[i] = s
-	s.it.index = int32(i)
+	h.set(i, s)
 }
 
-func (h *slots) down(i int, s slot) {
-	a := *h
+func (h *heap) down(i int, s slot) {
+	a := h.slots
 	for {
 		first := 4*i + 1
 		if first >= len(a) {
@@ -69,17 +78,15 @@ func (h *slots) down(i int, s slot) {
 		}
 		least := first
 		for c := first + 1; c < min(first+4, len(a)); c++ {
-			if a[c].before(a[least]) {
+			if a[c].key < a[least].key {
 				least = c
 			}
 		}
-		if !a[least].before(s) {
+		if a[least].key >= s.key {
 			break
 		}
-		a[i] = a[least]
-		a[i].it.index = int32(i)
+		h.set(i, a[least])
 		i = least
 	}
-	a[i] = s
-	s.it.index = int32(i)
+	h.set(i, s)
 }

@@ -107,8 +107,8 @@ func applyUpsert(cur *Row, parent Ref, in Intent, now instant, cause Cause) (Row
 	if r.Phase.Terminal() {
 		r.state.Report = "" // of the life before
 	}
-	r.Parent, r.Desired, r.Delete = parent, in.Desired, false
 	r.limit(in)
+	r.Parent, r.Desired, r.Delete = parent, in.Desired, false
 	r.Generation++
 	r.state.SetAt = now
 	r.fresh(now)
@@ -117,10 +117,16 @@ func applyUpsert(cur *Row, parent Ref, in Intent, now instant, cause Cause) (Row
 	return write(r, &t)
 }
 
-// limit sets order and deadlines of an intent, and reports whether one changed.
+// limit sets order, deadlines and version of an intent, and reports whether one changed.
 func (r *Row) limit(in Intent) bool {
 	before := *r
 	r.Order = in.Order
+	switch {
+	case in.Version > 1:
+		r.state.Version = in.Version
+	case in.Version == 1 || !bytes.Equal(r.Desired, in.Desired):
+		r.state.Version = 0
+	}
 	r.state.ConvergeBy, r.state.NotAfter, r.state.DeleteBy = toInstant(in.ConvergeBy), toInstant(in.NotAfter), toInstant(in.DeleteBy)
 	return r.Order != before.Order || r.state != before.state
 }

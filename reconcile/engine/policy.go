@@ -22,14 +22,21 @@ type Policy struct {
 	MaxSteps       int           `json:"maxSteps"`         // acts that made progress before the generation converged; 64
 	CleanupGrace   time.Duration `json:"cleanupGrace"`     // from the deletion request to Orphaned; 10m
 	OnChildFailure FailureAction `json:"onChildFailure"`   // Continue
-	OnDrift        DriftMode     `json:"onDrift"`          // Report
+	OnDrift        DriftMode     `json:"onDrift"`          // Enforce
 	Resync         time.Duration `json:"resync,omitempty"` // period of looking without a trigger; 0 none
 	History        History       `json:"history"`
-	// Revive is when what was given up gets another life, 0 never. Each wait is twice
-	// the one before it, up to ReviveCap.
+	// Revive is when what was given up gets another life: its attempts afresh. Each wait is twice
+	// the one before it, up to ReviveCap. 0 is 5m for what ran out of attempts, and never for
+	// what failed otherwise: by a Terminal error, its ConvergeBy, its steps or a child. Never (-1) is never.
 	Revive    time.Duration `json:"revive,omitempty"`
 	ReviveCap time.Duration `json:"reviveCap,omitempty"` // 1h, or Revive if that is longer
 }
+
+// Never as the Revive of a policy has what was given up stay so.
+const Never time.Duration = -1
+
+// reviveExhausted is the Revive of what ran out of attempts under a policy that names none.
+const reviveExhausted = 5 * time.Minute
 
 // RetryPolicy bounds attempts per generation.
 type RetryPolicy struct {
@@ -55,7 +62,7 @@ func (p Policy) WithDefaults() Policy {
 	def(&p.MaxSteps, 64)
 	def(&p.CleanupGrace, 10*time.Minute)
 	def(&p.OnChildFailure, Continue)
-	def(&p.OnDrift, Report)
+	def(&p.OnDrift, Enforce)
 	def(&p.History.Keep, 50)
 	def(&p.ReviveCap, max(p.Revive, time.Hour))
 	return p
@@ -94,7 +101,7 @@ func (p *Policy) durations() []struct {
 // Validate reports a policy that cannot work. Call it on WithDefaults.
 func (p Policy) Validate() error {
 	for _, v := range p.durations() {
-		if v.optional && v.d == 0 || v.d >= shortest && v.d <= longest {
+		if v.optional && v.d == 0 || v.name == "revive" && v.d == Never || v.d >= shortest && v.d <= longest {
 			continue
 		}
 		return fmt.Errorf("%s is %s, want between %s and %dh; a time.Duration counts nanoseconds: write 30*time.Second", v.name, v.d, shortest, longest/time.Hour)

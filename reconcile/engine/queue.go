@@ -2,153 +2,331 @@ package engine
 
 import "time"
 
-// Queue holds at most one entry per ref. An offer for a ref that is queued
-// merges with it: the union of causes, the earliest due time, the highest
-// priority. A ref that was taken is not given out again before Done; an offer
-// meanwhile makes one more turn. It has no lock, clock or goroutine: one owner
-// calls it.
+// Queue has at most one entry per ref. A request for a ref that is queued merges with
+// it: the union of causes, the earliest due time, the highest priority. The deadline of a
+// ref is kept apart from its requests, so that they do not bring it forward. A ref that was
+// popped is not given out again before Done; a request meanwhile makes one more turn. It has
+// no lock, clock or goroutine: one owner calls it. In which order due turns are given out is
+// in ready.go.
 type Queue struct {
 	items  map[Ref]*item
-	timed  slots   // not due when last looked at: by due time, then order of offer
-	ready  slots   // due: by priority, due time, then order of offer
+	timed  heap // requests that were not due at now
+	late   heap // deadlines that had not passed at now, but for those of turns that run
+	ready  ready
 	free   []*item // recycled items
 	seq    uint64
+	now    instant // the latest that Pop was given
+	back   instant // how far the clock went back since Back was called
 	active int
 }
 
 // maxFree bounds the recycled items.
 const maxFree = 1024
 
+// jump is how far the clock may go back without what is due in a while being brought forward, in ms.
+const jump = 1000
+
 type itemState uint8
 
 const (
-	inTimed itemState = iota
+	resting itemState = iota // has a deadline, no request
+	inTimed
 	inReady
-	taken      // processing, nothing offered meanwhile
-	takenAgain // processing, and one more turn is due
+	passed // in ready too, as a deadline
+	taken  // its turn runs
+	left   // its turn runs, and needs no place any more
 )
 
 type item struct {
 	ref      Ref
-	due      instant
-	seq      uint64
+	due      instant // of the requests; never if there is none
+	deadline instant // never if there is none
 	causes   Causes
-	index    int32
+	index    int32 // in timed, or in its heap of ready
+	late     int32 // in late; -1 if it is not there
+	kind     uint16
 	priority Priority
 	state    itemState
 }
+
+// class is the priority with which an item is ready.
+func (it *item) class() Priority {
+	if it.state == passed {
+		return PriorityDeadline
+	}
+	return it.priority
+}
+
+// never is later than each instant of a queue.
+const never = instant(1) << 53
 
 // Item is one turn to take.
 type Item struct {
 	Ref      Ref
 	Due      time.Time
-	Priority Priority
+	Priority Priority // PriorityDeadline if its deadline has passed
 	Causes   Causes
 }
 
 // NewQueue returns an empty queue.
-func NewQueue() *Queue { return &Queue{items: map[Ref]*item{}} }
+func NewQueue() *Queue {
+	return &Queue{items: map[Ref]*item{}, late: heap{late: true}, ready: ready{byName: map[string]uint16{}}}
+}
 
-// Add asks for a turn of ref at the instant (zero or less: at once).
+// Add requests a turn of ref at the instant (zero or less: at once). PriorityDeadline is for
+// SetDeadline alone: here it counts as PriorityOperator.
 func (q *Queue) Add(ref Ref, due time.Time, p Priority, c Cause) {
-	at := max(toInstant(due), 0)
-	it, ok := q.items[ref]
-	if !ok {
-		it = q.alloc()
-		it.ref, it.due, it.priority = ref, at, p
-		it.causes.Add(c)
-		q.items[ref] = it
-		q.push(it)
-		return
+	it := q.items[ref]
+	if it == nil {
+		it = q.alloc(ref)
 	}
 	it.causes.Add(c)
+	q.request(it, min(max(toInstant(due), 0), never-1), min(p, PriorityOperator))
+}
+
+func (q *Queue) request(it *item, at instant, p Priority) {
+	if it.state == inReady && p > it.priority {
+		q.ready.move(it, p)
+	}
+	it.priority = max(it.priority, p)
+	if at >= it.due {
+		return
+	}
+	it.due = at
 	switch it.state {
-	case taken:
-		it.due, it.priority, it.state = at, p, takenAgain
-	case takenAgain:
-		it.due, it.priority = min(it.due, at), max(it.priority, p)
+	case resting:
+		it.state = inTimed
+		q.timed.push(slot{q.timedKey(at), it})
 	case inTimed:
-		it.due, it.priority = min(it.due, at), max(it.priority, p)
-		q.timed.fix(slot{uint64(it.due), it.seq, it})
-	case inReady:
-		it.due, it.priority = min(it.due, at), max(it.priority, p)
-		q.ready.fix(slot{rank(it), it.seq, it})
+		q.timed.sift(int(it.index), slot{q.timedKey(at), it})
 	}
 }
 
-// Pop gives out the due item of the highest priority (then the earliest due,
-// then the first offered), or false if none is due.
-func (q *Queue) Pop(now time.Time) (Item, bool) {
-	q.ripen(toInstant(now))
-	if len(q.ready) == 0 {
+// SetDeadline has ref given out at the instant at the latest, before everything that is no
+// deadline; it replaces the deadline before, and zero is none. It stays when the ref is
+// popped for something else.
+func (q *Queue) SetDeadline(ref Ref, at time.Time) {
+	next := never
+	if !at.IsZero() {
+		next = min(max(toInstant(at), 0), never-1)
+	}
+	it := q.items[ref]
+	switch {
+	case it == nil && next == never, it != nil && it.deadline == next:
+		return
+	case it == nil:
+		it = q.alloc(ref)
+	}
+	it.deadline = next
+	if it.state == passed {
+		q.ready.remove(it)
+		q.rest(it)
+	} else if it.state < taken {
+		q.watch(it)
+		q.drop(it)
+	}
+}
+
+// rest queues what is left of an item: its requests, its deadline, or nothing.
+func (q *Queue) rest(it *item) {
+	it.state = resting
+	if it.due != never {
+		it.state = inTimed
+		q.timed.push(slot{q.timedKey(it.due), it})
+	}
+	q.watch(it)
+	q.drop(it)
+}
+
+// watch puts an item that waits into the heap of deadlines, or takes it out.
+func (q *Queue) watch(it *item) {
+	s := slot{q.timedKey(it.deadline), it}
+	switch {
+	case it.deadline == never:
+		q.unwatch(it)
+	case it.late < 0:
+		q.late.push(s)
+	default:
+		q.late.sift(int(it.late), s)
+	}
+}
+
+func (q *Queue) unwatch(it *item) {
+	if it.late >= 0 {
+		q.late.remove(int(it.late))
+		it.late = -1
+	}
+}
+
+// Pop gives out what is due and goes first, or false if nothing is due or no kind of it has a
+// place.
+func (q *Queue) Pop(now time.Time) (Item, bool) { return q.pop(now, false) }
+
+// PopIdle is Pop for kinds of which no turn runs.
+func (q *Queue) PopIdle(now time.Time) (Item, bool) { return q.pop(now, true) }
+
+// Advance has what is due at the instant be so, as Pop does.
+func (q *Queue) Advance(now time.Time) { q.advance(toInstant(now)) }
+
+func (q *Queue) pop(now time.Time, idle bool) (Item, bool) {
+	q.advance(toInstant(now))
+	it := q.ready.pop(idle)
+	if it == nil {
 		return Item{}, false
 	}
-	it := q.ready.pop()
-	out := Item{Ref: it.ref, Due: it.due.time(), Priority: it.priority, Causes: it.causes}
-	it.causes, it.state = Causes{}, taken
+	due := it.due
+	if it.state == passed {
+		due = it.deadline
+		it.causes.Add(Cause{Trigger: TriggerDeadline})
+		it.deadline = never
+	}
+	out := Item{Ref: it.ref, Due: due.time(), Priority: it.class(), Causes: it.causes}
+	q.unwatch(it)
+	it.causes, it.priority, it.due, it.state = Causes{}, 0, never, taken
 	q.active++
 	return out, true
 }
 
-// Done ends the turn of ref that Take gave out. Without one it does nothing.
+// Done ends the turn of ref that Pop gave out. Without one it does nothing.
 func (q *Queue) Done(ref Ref) {
-	it, ok := q.items[ref]
-	if !ok || it.state < taken {
+	it := q.items[ref]
+	if it == nil || it.state < taken {
 		return
 	}
+	q.Leave(ref)
 	q.active--
-	if it.state == takenAgain {
-		q.push(it)
+	q.rest(it)
+}
+
+// Leave gives back the place of a turn that runs and needs none any more. Its ref is not given
+// out before Done.
+func (q *Queue) Leave(ref Ref) {
+	if it := q.items[ref]; it != nil && it.state == taken {
+		it.state = left
+		q.ready.kinds[it.kind].active--
+	}
+}
+
+// SetPlaces bounds how many turns of a kind run at once; without it there is no bound.
+func (q *Queue) SetPlaces(kind string, n int) { q.ready.kinds[q.ready.kind(kind)].places = n }
+
+// drop forgets an item that nothing is queued of.
+func (q *Queue) drop(it *item) {
+	if it.state != resting || it.deadline != never {
 		return
 	}
-	delete(q.items, ref)
+	delete(q.items, it.ref)
 	*it = item{}
 	if len(q.free) < maxFree {
 		q.free = append(q.free, it)
 	}
 }
 
-// Next is the earliest due time of what can be taken; false if nothing can.
+// Next is when something can be taken at the earliest; false if nothing is queued.
 func (q *Queue) Next() (time.Time, bool) {
-	switch {
-	case len(q.ready) > 0:
-		return q.ready[0].it.due.time(), true
-	case len(q.timed) > 0:
-		return q.timed[0].it.due.time(), true
+	if q.ready.n > 0 {
+		return max(q.now, 1).time(), true
 	}
-	return time.Time{}, false
+	return q.NextTimed()
+}
+
+// NextTimed is when something becomes due at the earliest, beside what is; false if nothing will.
+func (q *Queue) NextTimed() (time.Time, bool) {
+	at := never
+	if q.timed.len() > 0 {
+		at = q.timed.slots[0].it.due
+	}
+	if q.late.len() > 0 {
+		at = min(at, q.late.slots[0].it.deadline)
+	}
+	return at.time(), at != never
 }
 
 // Len counts the refs that wait; Active those that are taken and not done.
-func (q *Queue) Len() int    { return len(q.timed) + len(q.ready) }
+func (q *Queue) Len() int    { return len(q.items) - q.active }
 func (q *Queue) Active() int { return q.active }
 
-func (q *Queue) alloc() *item {
-	n := len(q.free)
-	if n == 0 {
-		return &item{}
+// By is when ref is given out at the latest if nothing goes before it, and whether it is queued or
+// its turn runs. A turn that runs ends with what is owed being queued.
+func (q *Queue) By(ref Ref) (at time.Time, queued bool) {
+	it := q.items[ref]
+	switch {
+	case it == nil:
+		return at, false
+	case it.state >= taken:
+		return at, true
 	}
-	it := q.free[n-1]
-	q.free[n-1], q.free = nil, q.free[:n-1]
+	return min(it.due, it.deadline).time(), true
+}
+
+// Due counts what is due; Poppable reports whether some of it has a place.
+func (q *Queue) Due() int { return q.ready.n }
+func (q *Queue) Poppable() bool {
+	c, _ := q.ready.choose(false)
+	return c != 0
+}
+
+// Back is how far the clock went back since the last call, and what was due in a while with it.
+func (q *Queue) Back() time.Duration {
+	d := time.Duration(q.back) * time.Millisecond
+	q.back = 0
+	return d
+}
+
+func (q *Queue) alloc(ref Ref) *item {
+	it := &item{}
+	if n := len(q.free); n > 0 {
+		it = q.free[n-1]
+		q.free[n-1], q.free = nil, q.free[:n-1]
+	}
+	it.ref, it.due, it.deadline, it.late, it.kind = ref, never, never, -1, q.ready.kind(ref.Kind)
+	q.items[ref] = it
 	return it
 }
 
-func (q *Queue) push(it *item) {
+// timedKey orders by instant, then by order of request. The instant has 43 bits, and
+// is cut in the year 2248; the order wraps after two million.
+func (q *Queue) timedKey(at instant) uint64 {
 	q.seq++
-	it.seq = q.seq
-	it.state = inTimed
-	q.timed.push(slot{uint64(it.due), it.seq, it})
+	return uint64(min(at, 1<<43-1))<<21 | q.seq&(1<<21-1)
 }
 
-// ripen moves what is due from the timed heap to the ready heap.
-func (q *Queue) ripen(now instant) {
-	for len(q.timed) > 0 && q.timed[0].it.due <= now {
-		it := q.timed.pop()
-		it.state = inReady
-		q.ready.push(slot{rank(it), it.seq, it})
+// advance moves what is due to the ready ones: passed deadlines, then requests.
+func (q *Queue) advance(now instant) {
+	if now+jump < q.now {
+		q.shift(q.now - now)
+	}
+	q.now = now
+	for q.late.len() > 0 && q.late.slots[0].it.deadline <= now {
+		it := q.late.pop()
+		it.late = -1
+		switch it.state {
+		case inReady:
+			q.ready.remove(it)
+		case inTimed:
+			q.timed.remove(int(it.index))
+		}
+		q.ripen(it, passed)
+	}
+	for q.timed.len() > 0 && q.timed.slots[0].it.due <= now {
+		q.ripen(q.timed.pop(), inReady)
 	}
 }
 
-// rank orders what is due: by priority, then by due time. An instant stays
-// below 2^53 ms, so both fit into one word.
-func rank(it *item) uint64 { return uint64(255-it.priority)<<55 | uint64(it.due) }
+func (q *Queue) ripen(it *item, s itemState) {
+	it.state = s
+	q.seq++
+	q.ready.push(slot{q.seq, it})
+}
+
+// shift brings requests forward by as much as the clock went back: each was for so long
+// after now. Deadlines are instants, and stay.
+func (q *Queue) shift(by instant) {
+	q.back += by
+	old := q.timed.slots
+	q.timed.slots = make([]slot, 0, len(old))
+	for _, s := range old {
+		s.it.due = max(s.it.due-by, 0)
+		q.timed.push(slot{q.timedKey(s.it.due), s.it})
+	}
+}

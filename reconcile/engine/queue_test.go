@@ -13,8 +13,8 @@ func ms(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 // model is the queue in the plainest words.
 type model struct {
 	entries map[Ref]*entry
+	late    map[Ref]instant // deadlines
 	taken   map[Ref]bool
-	offered uint64
 }
 
 type entry struct {
@@ -22,14 +22,12 @@ type entry struct {
 	prio   Priority
 	causes []Cause
 	count  int
-	order  uint64
 }
 
-func (m *model) offer(ref Ref, at instant, p Priority, c Cause) {
+func (m *model) request(ref Ref, at instant, p Priority, c Cause) {
 	e := m.entries[ref]
 	if e == nil {
-		m.offered++
-		e = &entry{due: at, prio: p, order: m.offered}
+		e = &entry{due: at, prio: p}
 		m.entries[ref] = e
 	}
 	e.due, e.prio = min(e.due, at), max(e.prio, p)
@@ -39,57 +37,95 @@ func (m *model) offer(ref Ref, at instant, p Priority, c Cause) {
 	}
 }
 
-// next is the item that Take must give out, if order among equals is ignored.
-func (m *model) next(now instant) (best *entry) {
-	for ref, e := range m.entries {
-		if m.taken[ref] || e.due > now {
-			continue
-		}
-		if best == nil || e.prio > best.prio || e.prio == best.prio && e.due < best.due {
-			best = e
+// due counts what could be popped, and how much of it has a deadline that passed.
+func (m *model) due(now instant) (all, late int) {
+	for ref, at := range m.late {
+		if !m.taken[ref] && at <= now {
+			late++
 		}
 	}
-	return best
+	for ref, e := range m.entries {
+		if at, ok := m.late[ref]; !m.taken[ref] && e.due <= now && (!ok || at > now) {
+			all++
+		}
+	}
+	return all + late, late
 }
 
-// TestP1QueueModel: a ref is never out twice; an offer while it is out makes
+// pop is what the model says of the turn that the queue gave out.
+func (m *model) pop(t *rapid.T, got Item, now instant) {
+	_, late := m.due(now)
+	at, isLate := m.late[got.Ref]
+	isLate = isLate && at <= now
+	e := m.entries[got.Ref]
+	if e == nil {
+		e = &entry{}
+	}
+	want := *e
+	if isLate {
+		want.prio, want.due = PriorityDeadline, at
+		want.count++
+		if c := (Cause{Trigger: TriggerDeadline}); len(want.causes) < MaxCauses && !slices.Contains(want.causes, c) {
+			want.causes = append(want.causes[:len(want.causes):len(want.causes)], c)
+		}
+	}
+	switch {
+	case m.taken[got.Ref]:
+		t.Fatalf("%v is out twice", got.Ref)
+	case late > 0 && !isLate:
+		t.Fatalf("took %+v before a deadline that has passed", got)
+	case !isLate && (want.count == 0 || e.due > now):
+		t.Fatalf("took %+v, which is not due at %d", got, now)
+	case got.Priority != want.prio || toInstant(got.Due) != want.due:
+		t.Fatalf("took %+v, want one like %+v", got, want)
+	case !slices.Equal(got.Causes.List(), want.causes) || got.Causes.Count() != want.count:
+		t.Fatalf("causes %v (%d), want %v (%d)", got.Causes.List(), got.Causes.Count(), want.causes, want.count)
+	}
+	m.taken[got.Ref] = true
+	delete(m.entries, got.Ref)
+	if isLate {
+		delete(m.late, got.Ref)
+	}
+}
+
+// TestP1QueueModel: a ref is never out twice; a request while it is out makes
 // one more turn with the union of causes, the earliest due time and the highest
-// priority; Next names the earliest instant at which something can be taken.
+// priority; a deadline goes first once it has passed, and stays while something else is
+// popped; Next names the earliest instant at which something can be taken.
 func TestP1QueueModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		q, m := NewQueue(), model{entries: map[Ref]*entry{}, taken: map[Ref]bool{}}
+		q, m := NewQueue(), model{entries: map[Ref]*entry{}, late: map[Ref]instant{}, taken: map[Ref]bool{}}
 		now := instant(1000)
 		refs := []Ref{{"a", "1"}, {"a", "2"}, {"b", "1"}, {"b", "2"}}
 		t.Repeat(map[string]func(*rapid.T){
-			"offer": func(t *rapid.T) {
+			"request": func(t *rapid.T) {
 				ref := rapid.SampledFrom(refs).Draw(t, "ref")
 				at := now + instant(rapid.IntRange(-5, 5).Draw(t, "in"))
 				c := Cause{Trigger(rapid.IntRange(1, 10).Draw(t, "trigger")), rapid.SampledFrom([]string{"", "x"}).Draw(t, "id")}
 				q.Add(ref, at.time(), c.Trigger.Priority(), c)
-				m.offer(ref, at, c.Trigger.Priority(), c)
+				m.request(ref, at, c.Trigger.Priority(), c)
+			},
+			"deadline": func(t *rapid.T) {
+				ref := rapid.SampledFrom(refs).Draw(t, "ref")
+				at := now + instant(rapid.IntRange(-5, 20).Draw(t, "in"))
+				if rapid.Bool().Draw(t, "none") {
+					at = 0
+					delete(m.late, ref)
+				} else {
+					m.late[ref] = at
+				}
+				q.SetDeadline(ref, at.time())
 			},
 			"pass": func(t *rapid.T) { now += instant(rapid.IntRange(0, 5).Draw(t, "ms")) },
 			"take": func(t *rapid.T) {
-				want := m.next(now)
+				want, _ := m.due(now)
 				got, ok := q.Pop(now.time())
-				if ok != (want != nil) {
-					t.Fatalf("took %v, %v; want %+v", got, ok, want)
+				if ok != (want > 0) {
+					t.Fatalf("took %v, %v; %d are due", got, ok, want)
 				}
-				if !ok {
-					return
+				if ok {
+					m.pop(t, got, now)
 				}
-				if m.taken[got.Ref] {
-					t.Fatalf("%v is out twice", got.Ref)
-				}
-				e := m.entries[got.Ref]
-				if got.Priority != want.prio || toInstant(got.Due) != want.due || e.prio != want.prio || e.due != want.due {
-					t.Fatalf("took %+v, want one like %+v", got, want)
-				}
-				if !slices.Equal(got.Causes.List(), e.causes) || got.Causes.Count() != e.count {
-					t.Fatalf("causes %v (%d), want %v (%d)", got.Causes.List(), got.Causes.Count(), e.causes, e.count)
-				}
-				m.taken[got.Ref] = true
-				delete(m.entries, got.Ref)
 			},
 			"done": func(t *rapid.T) {
 				ref := rapid.SampledFrom(refs).Draw(t, "ref")
@@ -97,25 +133,26 @@ func TestP1QueueModel(t *testing.T) {
 				delete(m.taken, ref)
 			},
 			"": func(t *rapid.T) {
-				waiting, soonest := 0, instant(0)
+				soonest, waiting := never, map[Ref]bool{}
 				for ref, e := range m.entries {
-					if m.taken[ref] {
-						continue
+					if !m.taken[ref] {
+						soonest, waiting[ref] = min(soonest, e.due), true
 					}
-					if waiting == 0 || e.due < soonest {
-						soonest = e.due
-					}
-					waiting++
 				}
-				if q.Len() != waiting || q.Active() != len(m.taken) {
-					t.Fatalf("%d wait and %d are out; want %d and %d", q.Len(), q.Active(), waiting, len(m.taken))
+				for ref, at := range m.late {
+					if !m.taken[ref] {
+						soonest, waiting[ref] = min(soonest, at), true
+					}
+				}
+				if q.Len() != len(waiting) || q.Active() != len(m.taken) {
+					t.Fatalf("%d wait and %d are out; want %d and %d", q.Len(), q.Active(), len(waiting), len(m.taken))
 				}
 				soon, ok := q.Next()
 				next := toInstant(soon)
-				if ok != (waiting > 0) {
-					t.Fatalf("Next %v, %v with %d waiting", next, ok, waiting)
+				if ok != (len(waiting) > 0) {
+					t.Fatalf("Next %v, %v with %d waiting", next, ok, len(waiting))
 				}
-				// What was due when last looked at may hide an earlier one only if both are due.
+				// What was due when last compared may hide an earlier one only if both are due.
 				if ok && next != soonest && (next > now || soonest > now) {
 					t.Fatalf("Next is %v, want %v at %v", next, soonest, now)
 				}

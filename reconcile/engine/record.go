@@ -38,15 +38,9 @@ func (rec *Record) raise(to Ref, trigger Trigger, t Transition) {
 	rec.Raises = append(rec.Raises, Raise{Ref: to, Cause: Cause{Trigger: trigger, ID: id}})
 }
 
-// intend keeps an intent for a child if it would change anything, and raises
-// the child's trigger.
-func (rec *Record) intend(in Input, i Intent) error {
-	var cur *Row
-	for k := range in.Snap.Children {
-		if in.Snap.Children[k].Ref == i.Ref {
-			cur = &in.Snap.Children[k]
-		}
-	}
+// intend keeps an intent for a child, whose row is cur (nil if there is none), if it would
+// change anything, and raises the child's trigger.
+func (rec *Record) intend(in Input, cur *Row, i Intent) error {
 	_, ch, err := ApplyIntent(cur, &rec.Row, i, in.Now, Cause{})
 	if err != nil || !ch.Changed {
 		return err
@@ -63,12 +57,15 @@ func (rec *Record) fail(in Input, why Reason, giveUp bool) {
 	if rec.Row.Phase == Failed && rec.Row.Reason == why && rec.Row.state.GivenUp == (giveUp || rec.Row.state.GivenUp) {
 		return
 	}
-	if giveUp && !rec.Row.state.GivenUp {
+	news := giveUp && !rec.Row.state.GivenUp
+	if news {
 		rec.Row.state.GivenUp, rec.Row.state.FailedAt = true, in.now()
-		after := Input{Snap: &Snapshot{Row: rec.Row}, Policy: in.Policy}
-		rec.Row.state.RetryAt = after.reviveAt()
 	}
 	t := rec.move(in, Failed, why)
+	if news {
+		after := Input{Snap: &Snapshot{Row: rec.Row}, Policy: in.Policy, Now: in.Now}
+		rec.Row.state.RetryAt = after.reviveAt()
+	}
 	if rec.Row.state.EscalatedGen != rec.Row.Generation {
 		rec.Row.state.EscalatedGen = rec.Row.Generation
 		t.Escalated = true
@@ -104,18 +101,53 @@ func (rec *Record) done(in Input) Record {
 }
 
 func (rec *Record) wakeAt(t instant, why Trigger) {
-	if t != 0 && (rec.Why == 0 || t < toInstant(rec.Wake)) {
+	switch {
+	case t == 0:
+	case why == TriggerDeadline:
+		rec.Deadline = earliest(toInstant(rec.Deadline), t).time()
+	case rec.Why == 0 || t < toInstant(rec.Wake):
 		rec.Wake, rec.Why = t.time(), why
 	}
 }
 
+// again has the next turn be at until, or at once where that has passed. A reconciler that asks for
+// such a time in one turn after the other gets a pause that doubles, from a millisecond to the
+// longest one between attempts: it would keep a worker busy for nothing.
+func (rec *Record) again(in Input, until time.Time) {
+	at, now := toInstant(until), in.now()
+	if at == 0 {
+		return
+	}
+	if at <= now {
+		rec.Passed = true
+		pause := min(time.Millisecond<<min(in.Passed, 40), in.Policy.Retry.Cap)
+		at = max(at, now.add(max(pause, time.Millisecond)))
+	}
+	if at.time().Before(until) { // rows keep whole milliseconds
+		at++
+	}
+	rec.wakeAt(at, TriggerSchedule)
+}
+
+// passedReason is the reason of a wait for a time that has passed, once it is no accident of one
+// turn.
+func passedReason(in Input, until time.Time, why Reason) Reason {
+	if in.Passed < PassedOften || until.IsZero() || toInstant(until) > in.now() {
+		return why
+	}
+	return NewReason(CodeTimePassed, "it waits for a time that has passed: "+why.Text())
+}
+
+// PassedOften is after how many turns in a row a time that has passed is given as the reason.
+const PassedOften = 3
+
 func (rec *Record) wakeAtDeadlines(in Input) {
 	row := &rec.Row
 	if row.Phase.Terminal() {
-		rec.Wake, rec.Why = time.Time{}, 0
+		rec.Wake, rec.Why, rec.Deadline, rec.Passed = time.Time{}, 0, time.Time{}, false
 		return
 	}
-	after := Input{Snap: &Snapshot{Row: *row, Parent: in.Snap.Parent}, Policy: in.Policy}
+	after := Input{Snap: &Snapshot{Row: *row, Parent: in.Snap.Parent}, Policy: in.Policy, Now: in.Now}
 	if row.Delete {
 		if by := after.deleteBy(); !by.reached(in.now()) {
 			rec.wakeAt(by, TriggerDeadline)
@@ -127,7 +159,7 @@ func (rec *Record) wakeAtDeadlines(in Input) {
 		}
 	}
 	if row.Phase == Retrying && !row.state.GivenUp && !row.state.Aborted {
-		rec.wakeAt(max(row.state.RetryAt, in.now()), TriggerRetry)
+		rec.wakeAt(max(in.retryAt(row), in.now()), TriggerRetry)
 	}
 	rec.wakeAt(after.reviveAt(), TriggerRetry)
 }

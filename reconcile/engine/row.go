@@ -48,8 +48,9 @@ type state struct {
 	EscalatedGen int64   `json:"escalated,omitempty"` // last generation whose failure was escalated
 	AckedGen     int64   `json:"acked,omitempty"`     // last failed generation that the parent gave its verdict on
 	KnownGen     int64   `json:"known,omitempty"`     // last generation whose alert a person acknowledged
-	Report       string  `json:"report,omitempty"`    // of the last decision, encoded
+	Report       string  `json:"report,omitempty"`    // for the parent, encoded
 	Handled      int64   `json:"handled,omitempty"`   // events up to here are not shown again
+	Version      int     `json:"version,omitempty"`   // of the form of what is desired, above 1
 }
 
 // State is the part of the row that only the framework reads, encoded.
@@ -71,7 +72,7 @@ func (r *Row) SetState(raw []byte) error {
 	return nil
 }
 
-// Report is what the last decision told the parent, encoded; nil if it told nothing.
+// Report is what the parent has of it, encoded; nil if it has nothing.
 func (r *Row) Report() json.RawMessage { return rawReport(r.state.Report) }
 
 // NotAfter is the time that the resource must not outlive; zero: none.
@@ -80,12 +81,20 @@ func (r *Row) NotAfter() time.Time { return r.state.NotAfter.time() }
 // Handled is the number of the last event that is not shown again.
 func (r *Row) Handled() int64 { return r.state.Handled }
 
-// Alerts reports whether the row needs a person: it is orphaned, or a root that failed, and
-// nobody acknowledged it.
+// Alerts reports whether the row needs a person: it is orphaned, or a root that failed and has
+// not converged since, also while it has another life; and nobody acknowledged it.
 func (r *Row) Alerts() bool {
-	bad := r.Phase == Orphaned || r.Phase == Failed && r.Parent.IsZero() && r.state.EscalatedGen == r.Generation
+	failed := r.Phase == Failed || r.state.Lives > 0 && !r.Phase.Terminal()
+	bad := r.Phase == Orphaned || failed && r.Parent.IsZero() && r.state.EscalatedGen == r.Generation
 	return bad && r.state.KnownGen != r.Generation
 }
+
+// DesiredVersion is the version of the form of what is desired, 1 where none was given.
+func (r *Row) DesiredVersion() int { return max(1, r.state.Version) }
+
+// Lives is how often the attempts of this generation began afresh since it last converged: by
+// the policy's Revive, or since something else was to be done.
+func (r *Row) Lives() int { return r.state.Lives }
 
 // GivenUp reports whether nothing more is done for this generation by itself
 // before NextAttempt.
@@ -138,7 +147,7 @@ func Fold(ts []Transition) Status {
 type Snapshot struct {
 	Row      Row
 	Parent   *Row    // nil for a root, or if the parent's row is gone
-	Children []Row   // by (Order, Created); terminal ones too
+	Children []Row   // by (Order, Created); orphaned ones too, deleted ones not
 	Events   []Event // numbered above Row.Handled, in order
 	TriggerN int64   // newest outbox trigger for Row.Ref; it is acknowledged by the turn
 }
@@ -174,9 +183,13 @@ type Record struct {
 	Handled     int64 // the data of events of Row.Ref up to here is dropped; 0: none
 	Now         time.Time
 
-	Act  *Act      // begin this act after the commit
-	Wake time.Time // next turn at, even without a trigger; zero: none
-	Why  Trigger   // cause of that turn
+	Act      *Act      // begin this act after the commit
+	Wake     time.Time // next turn at, even without a trigger; zero: none
+	Why      Trigger   // cause of that turn
+	Deadline time.Time // and a turn at this instant at the latest: a deadline of the row; zero: none
+	// Passed is set where the decision asked for a turn at a time that is not after the turn's own:
+	// Wake is then the end of a pause, which doubles while that is so (Input.Passed).
+	Passed bool
 }
 
 // Change is what applying an intent did.

@@ -3,6 +3,7 @@ package engine
 import (
 	"bytes"
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 )
@@ -12,7 +13,7 @@ import (
 // lock: many may read it, or one write.
 type Table struct {
 	rows                      map[Ref]*kept
-	children                  map[Ref]map[Ref]struct{}
+	below                     map[Ref]*below
 	created, raised, received int64 // numbers given out
 }
 
@@ -20,13 +21,30 @@ type Table struct {
 type kept struct {
 	row     Row
 	history []Transition
-	inbox   []Event
+	inbox   []Event // by N; those up to row.Handled only keep their names
+	bare    int     // so many of them have no data any more
+	known   map[eventName]struct{}
 	outbox  []Raise
+}
+
+type eventName struct{ source, id string }
+
+// unhandled are the events that no decision has named as handled.
+func (k *kept) unhandled() []Event {
+	from, _ := slices.BinarySearchFunc(k.inbox, k.row.Handled()+1, func(e Event, n int64) int { return cmp.Compare(e.N, n) })
+	return k.inbox[from:]
+}
+
+// below is what has one parent. Deleted children stay for their retention, and are only
+// counted: they cost their parent nothing.
+type below struct {
+	live    map[Ref]*kept
+	deleted int
 }
 
 // NewTable makes an empty table.
 func NewTable() *Table {
-	return &Table{rows: map[Ref]*kept{}, children: map[Ref]map[Ref]struct{}{}}
+	return &Table{rows: map[Ref]*kept{}, below: map[Ref]*below{}}
 }
 
 func (t *Table) put(row Row) {
@@ -34,27 +52,51 @@ func (t *Table) put(row Row) {
 	if r == nil {
 		r = &kept{}
 		t.rows[row.Ref] = r
+	} else {
+		t.leave(r)
 	}
-	if old := r.row.Parent; old != row.Parent {
-		delete(t.children[old], row.Ref)
-	}
-	if p := row.Parent; !p.IsZero() {
-		if t.children[p] == nil {
-			t.children[p] = map[Ref]struct{}{}
-		}
-		t.children[p][row.Ref] = struct{}{}
-	}
-	t.created = max(t.created, row.Created)
 	r.row = row
+	t.join(r)
+	t.created = max(t.created, row.Created)
 }
 
 func (t *Table) remove(ref Ref) {
 	if r := t.rows[ref]; r != nil {
-		delete(t.children[r.row.Parent], ref)
+		t.leave(r)
 	}
 	delete(t.rows, ref)
-	if len(t.children[ref]) == 0 {
-		delete(t.children, ref)
+}
+
+// join puts a row below its parent, and leave takes it away there.
+func (t *Table) join(r *kept) {
+	p := r.row.Parent
+	if p.IsZero() {
+		return
+	}
+	b := t.below[p]
+	if b == nil {
+		b = &below{live: map[Ref]*kept{}}
+		t.below[p] = b
+	}
+	if r.row.Phase == Deleted {
+		b.deleted++
+		return
+	}
+	b.live[r.row.Ref] = r
+}
+
+func (t *Table) leave(r *kept) {
+	b := t.below[r.row.Parent]
+	if b == nil {
+		return
+	}
+	if r.row.Phase == Deleted {
+		b.deleted--
+	} else {
+		delete(b.live, r.row.Ref)
+	}
+	if b.deleted == 0 && len(b.live) == 0 {
+		delete(t.below, r.row.Parent)
 	}
 }
 
@@ -133,14 +175,10 @@ func (t *Table) Apply(in Intent, now time.Time, cause Cause) (w Write, ch Change
 func (t *Table) Deliver(ref Ref, e Event, now time.Time) (w Write, r Raise, err error) {
 	cur, unhandled := t.row(ref), 0
 	if cur != nil {
-		for _, known := range t.rows[ref].inbox {
-			if known.Source == e.Source && known.ID == e.ID {
-				return w, r, nil
-			}
-			if known.N > cur.Handled() {
-				unhandled++
-			}
+		if _, known := t.rows[ref].known[eventName{e.Source, e.ID}]; known {
+			return w, r, nil
 		}
+		unhandled = len(t.rows[ref].unhandled())
 	}
 	if e, err = Receive(cur, ref, e, unhandled, now); err != nil {
 		return w, r, err
@@ -164,7 +202,7 @@ func (t *Table) Trim(ref Ref, h History, now time.Time) (w Write) {
 // row below them.
 func (t *Table) Purge(kind string, before time.Time) (w Write) {
 	for ref, r := range t.rows {
-		if ref.Kind == kind && r.row.Phase == Deleted && r.row.Since().Before(before) && len(t.children[ref]) == 0 {
+		if ref.Kind == kind && r.row.Phase == Deleted && r.row.Since().Before(before) && t.below[ref] == nil {
 			w.Purged = append(w.Purged, ref)
 		}
 	}
@@ -172,24 +210,23 @@ func (t *Table) Purge(kind string, before time.Time) (w Write) {
 	return w
 }
 
-// Load reads a row with its parent, its children, its inbox and its newest trigger.
+// Load reads a row with its parent, its children but deleted ones, its inbox and its newest trigger.
 func (t *Table) Load(ref Ref) (snap Snapshot, err error) {
 	r := t.rows[ref]
 	if r == nil {
 		return snap, ErrNotFound
 	}
 	snap.Row, snap.Parent = r.row, t.row(r.row.Parent)
-	for c := range t.children[ref] {
-		snap.Children = append(snap.Children, t.rows[c].row)
-	}
-	slices.SortFunc(snap.Children, func(a, b Row) int {
-		return cmp.Or(cmp.Compare(a.Order, b.Order), cmp.Compare(a.Created, b.Created))
-	})
-	for _, e := range r.inbox {
-		if e.N > r.row.Handled() {
-			snap.Events = append(snap.Events, e)
+	if b := t.below[ref]; b != nil && len(b.live) > 0 {
+		live := slices.SortedFunc(maps.Values(b.live), func(a, b *kept) int {
+			return cmp.Or(cmp.Compare(a.row.Order, b.row.Order), cmp.Compare(a.row.Created, b.row.Created))
+		})
+		snap.Children = make([]Row, len(live))
+		for i, c := range live {
+			snap.Children[i] = c.row
 		}
 	}
+	snap.Events = slices.Clone(r.unhandled())
 	if n := len(r.outbox); n > 0 {
 		snap.TriggerN = r.outbox[n-1].N
 	}

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -24,7 +25,7 @@ func IsRepair(row *Row, d Decision) bool {
 func AfterDecide(in Input, d Decision, block *Block) Record {
 	if isNoOp(&in, &d) {
 		rec := newRecord(in)
-		rec.requeue(in, d)
+		rec.again(in, d.until)
 		return rec.done(in)
 	}
 	return turnOf(in, d, block)
@@ -35,8 +36,8 @@ func isNoOp(in *Input, d *Decision) bool {
 	row := &in.Snap.Row
 	if d.name != "converged" || row.Phase != Converged || row.ConvergedGen != row.Generation ||
 		row.Delete || row.Attempts != 0 || row.state.Steps != 0 || row.state.RetryAt != 0 || row.state.GivenUp ||
-		row.state.Action != "" || row.Reason != d.reason || len(d.children) != 0 ||
-		d.err != nil || row.state.Report != d.report || row.state.Handled < d.handled {
+		row.state.Action != "" || row.Reason != d.reason || len(d.children.all) != 0 ||
+		d.err != nil || row.state.Report != d.reportAfter(row.state.Report) || row.state.Handled < d.handled {
 		return false
 	}
 	for i := range in.Snap.Children {
@@ -54,8 +55,9 @@ func turnOf(in Input, d Decision, block *Block) Record {
 	}
 	row := &in.Snap.Row
 	if !row.state.GivenUp && !row.Delete {
-		for _, i := range d.children {
-			if err := rec.child(in, i); err != nil {
+		find := in.Snap.finder(len(d.children.all))
+		for _, i := range d.children.all {
+			if err := rec.child(in, find(i.Ref), i); err != nil {
 				// Nothing of a decision with a bad intent is applied.
 				rec = newRecord(in)
 				rec.fail(in, NewReason(CodeBadIntent, err.Error()), false)
@@ -65,7 +67,9 @@ func turnOf(in Input, d Decision, block *Block) Record {
 	}
 	t := turn{in: in, rec: &rec, d: d, block: block}
 	if d.err != nil {
-		rec.fail(in, NewReason(CodeBadReport, d.err.Error()), false)
+		if !t.overdue() {
+			rec.fail(in, NewReason(CodeBadReport, d.err.Error()), false)
+		}
 		return rec.done(in)
 	}
 	t.report()
@@ -79,32 +83,58 @@ func turnOf(in Input, d Decision, block *Block) Record {
 	default:
 		t.fail()
 	}
+	if rec.Act == nil {
+		rec.again(in, d.until)
+	}
 	return rec.done(in)
 }
 
-func (rec *Record) child(in Input, i Intent) error {
+// finder finds the children by ref, and has an index where it is asked often.
+func (s *Snapshot) finder(times int) func(Ref) *Row {
+	if times*len(s.Children) < 256 {
+		return func(ref Ref) *Row {
+			for i := range s.Children {
+				if s.Children[i].Ref == ref {
+					return &s.Children[i]
+				}
+			}
+			return nil
+		}
+	}
+	index := make(map[Ref]*Row, len(s.Children))
+	for i := range s.Children {
+		index[s.Children[i].Ref] = &s.Children[i]
+	}
+	return func(ref Ref) *Row { return index[ref] }
+}
+
+func (rec *Record) child(in Input, cur *Row, i Intent) error {
 	if i.Ref == in.Snap.Row.Ref || i.Ref == in.Snap.Row.Parent || i.Ref.Kind == "" || i.Ref.ID == "" {
 		return fmt.Errorf("%s cannot have %q as its child", in.Snap.Row.Ref, i.Ref.String())
 	}
 	if i.Op != OpUpsert && i.Op != OpDelete && i.err == nil {
 		return fmt.Errorf("a parent may upsert or delete %s, not %s it", i.Ref, i.Op)
 	}
-	return rec.intend(in, i)
+	return rec.intend(in, cur, i)
 }
 
 // abort rules on failed children. It reports whether the row gave up because of one.
 func (rec *Record) abort(in Input, d Decision) bool {
 	var bad *Row
+	given := make(map[Verdict]FailureAction, len(d.verdicts.all)) // by child and generation
+	for _, v := range d.verdicts.all {
+		given[Verdict{Child: v.Child, Generation: v.Generation}] = v.Action
+	}
 	for i := range in.Snap.Children {
 		c := &in.Snap.Children[i]
 		if !c.NeedsVerdict() {
 			continue
 		}
-		v := Verdict{Child: c.Ref, Generation: c.Generation, Action: in.Policy.OnChildFailure}
-		for _, given := range d.verdicts {
-			if given.Child == c.Ref && given.Generation == c.Generation {
-				v.Action = given.Action
-			}
+		v := Verdict{Child: c.Ref, Generation: c.Generation}
+		if action, ok := given[v]; ok {
+			v.Action = action
+		} else {
+			v.Action = in.Policy.OnChildFailure
 		}
 		rec.Verdicts = append(rec.Verdicts, v)
 		rec.Write = true
@@ -136,10 +166,11 @@ func (t *turn) report() {
 	if n := t.handled(); row.state.Handled < n {
 		row.state.Handled, rec.Handled, rec.Write = n, n, true
 	}
-	if row.state.Report == t.d.report {
+	report := t.d.reportAfter(row.state.Report)
+	if row.state.Report == report {
 		return
 	}
-	row.state.Report, rec.Write = t.d.report, true
+	row.state.Report, rec.Write = report, true
 	if !row.Parent.IsZero() {
 		rec.Raises = append(rec.Raises, Raise{Ref: row.Parent, Cause: Cause{TriggerChild, row.Ref.String() + " reports"}})
 	}
@@ -169,12 +200,11 @@ func (t *turn) converged() {
 	case row.state.GivenUp && phase != Converged:
 		return // only full convergence takes a failure back
 	case phase == Waiting:
-		t.waiting(why, toInstant(t.d.until))
+		t.waiting(why)
 		return
 	case phase == Converged:
 		why = t.d.reason
 	}
-	rec.requeue(in, t.d)
 	row.state.KnownGen = 0 // a failure after this is news, also in the same generation
 	if row.Attempts != 0 || row.state.Action != "" || row.state.GivenUp || row.state.RetryAt != 0 || row.state.Steps != 0 {
 		episode := row.state.EpisodeAt
@@ -192,29 +222,19 @@ func (t *turn) converged() {
 	rec.to(in, phase, why)
 }
 
-// requeue has the next turn be when the decision asks for it.
-func (rec *Record) requeue(in Input, d Decision) {
-	if until := toInstant(d.until); until > in.now() {
-		rec.wakeAt(until, TriggerSchedule)
-	}
-}
-
 func (t *turn) wait() {
 	if t.overdue() {
 		return
 	}
-	t.waiting(t.d.reason, toInstant(t.d.until))
+	t.waiting(passedReason(t.in, t.d.until, t.d.reason))
 }
 
 // waiting records a wait, unless the row has been given up or is late.
-func (t *turn) waiting(why Reason, until instant) {
+func (t *turn) waiting(why Reason) {
 	if t.late() || t.rec.Row.state.GivenUp {
 		return
 	}
 	t.rec.to(t.in, Waiting, why)
-	if until != 0 {
-		t.rec.wakeAt(max(until, t.in.now()+1), TriggerSchedule)
-	}
 }
 
 func (t *turn) fail() {
@@ -250,9 +270,15 @@ func (t *turn) overdue() bool {
 }
 
 func (t *turn) do() {
-	a := t.d.action
 	in, rec, row := t.in, t.rec, &t.rec.Row
 	if row.Attempts > 0 && t.overdue() {
+		return
+	}
+	a, err := encode(t.d.action)
+	if err != nil {
+		if !t.overdue() && !row.state.GivenUp && !t.late() {
+			rec.fail(in, NewReason(CodeBadAction, err.Error()), false)
+		}
 		return
 	}
 	if row.state.GivenUp {
@@ -266,40 +292,58 @@ func (t *turn) do() {
 	if t.late() {
 		return
 	}
-	raw, err := json.Marshal(a)
-	if err != nil {
-		rec.fail(in, NewReason(CodeBadIntent, fmt.Sprintf("encode action %s: %v", a.ActionName(), err)), false)
-		return
-	}
 	if repair && row.state.Action == "" {
 		row.state.EpisodeAt = in.now()
 	}
-	t.begin(a, raw)
+	t.begin(a)
+}
+
+// encodedAction is an action as it is recorded.
+type encodedAction struct {
+	name string
+	raw  json.RawMessage
+}
+
+// String is the action as rows keep it.
+func (a encodedAction) String() string { return a.name + " " + string(a.raw) }
+
+// encode is what is recorded of an action before its act. Its methods are the reconciler's: one
+// that panics is an error of the decision.
+func encode(a Action) (out encodedAction, err error) {
+	if a == nil {
+		return out, errors.New("it decides to act, and gives no action: Do wants one that is not nil")
+	}
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("encode action %T: panic: %v", a, v)
+		}
+	}()
+	out.name = a.ActionName()
+	if out.raw, err = json.Marshal(a); err != nil {
+		return out, fmt.Errorf("encode action %s: %w", out.name, err)
+	}
+	return out, nil
 }
 
 // reconsider gives a row another life when something else is to be done than what it
 // was given up for: the world has changed. It does so no sooner than the longest
 // pause between attempts, for a world that changes by itself again and again.
-func (t *turn) reconsider(a Action) {
+func (t *turn) reconsider(a encodedAction) {
 	row := &t.rec.Row
-	raw, err := json.Marshal(a)
-	switch action := encoded(a, raw); {
-	case err != nil || row.state.Aborted || row.state.Action == action:
+	switch action := a.String(); {
+	case row.state.Aborted || row.state.Action == action:
 		return
 	case row.state.Action == "" && row.state.ActionOK: // the first look after an act that no retry can cure
 		row.state.Action, row.state.ActionOK, t.rec.Write = action, false, true
 		return
 	}
-	if at := row.state.FailedAt.add(t.in.Policy.Retry.Cap); !at.reached(t.in.now()) {
+	if at := t.in.after(row.state.FailedAt, t.in.Policy.Retry.Cap); !at.reached(t.in.now()) {
 		t.rec.wakeAt(at, TriggerRetry)
 		return
 	}
-	t.rec.revive(t.in, a.ActionName()+" is needed now")
+	t.rec.revive(t.in, a.name+" is needed now")
 	t.rec.wakeAt(t.in.now(), TriggerRetry)
 }
-
-// encoded is an action as rows keep it.
-func encoded(a Action, raw json.RawMessage) string { return a.ActionName() + " " + string(raw) }
 
 // drift reports or holds a repair. It reports whether the act must not begin.
 func (t *turn) drift() bool {
@@ -308,20 +352,17 @@ func (t *turn) drift() bool {
 		t.rec.to(t.in, Drifted, t.d.reason)
 		return true
 	case t.block != nil:
-		t.rec.to(t.in, Drifted, t.block.Reason)
-		if until := toInstant(t.block.Until); until != 0 {
-			t.rec.wakeAt(max(until, t.in.now()+1), TriggerSchedule)
-		}
+		t.rec.to(t.in, Drifted, passedReason(t.in, t.block.Until, t.block.Reason))
+		t.rec.again(t.in, t.block.Until)
 		return true
 	}
 	return false
 }
 
 // begin counts the attempt and records the intent to act.
-func (t *turn) begin(a Action, raw json.RawMessage) {
-	name := a.ActionName()
+func (t *turn) begin(a encodedAction) {
 	in, rec, row := t.in, t.rec, &t.rec.Row
-	action := encoded(a, raw)
+	action := a.String()
 	progress := row.state.ActionOK && row.state.Action != action
 	attempts, steps := row.Attempts, row.state.Steps
 	if progress {
@@ -337,23 +378,17 @@ func (t *turn) begin(a Action, raw json.RawMessage) {
 		row.state.Action, row.state.ActionOK = action, false
 		rec.fail(in, NewReason(CodeStepsExhausted, fmt.Sprintf("%d steps without converging", steps)), true)
 		return
-	case !progress && in.now() < row.state.RetryAt && !in.Causes.HasTrigger(TriggerOperator):
+	case !progress && in.now() < in.retryAt(row) && !in.Causes.HasTrigger(TriggerOperator):
 		if row.Phase != Retrying {
-			rec.move(in, Retrying, NewReason(CodeBackingOff, name+" is needed again"))
+			rec.move(in, Retrying, NewReason(CodeBackingOff, a.name+" is needed again"))
 		}
-		rec.wakeAt(row.state.RetryAt, TriggerRetry)
+		rec.wakeAt(in.retryAt(row), TriggerRetry)
 		return
 	}
 	row.Attempts, row.state.Steps = attempts+1, steps
 	row.state.Action, row.state.ActionOK = action, false
-	row.state.DueBy = in.now().add(max(in.Policy.ActTimeout, t.d.within))
-	row.state.DueBy = earliest(row.state.DueBy, in.convergeBy())
-	if !row.Delete {
-		row.state.DueBy = earliest(row.state.DueBy, row.state.NotAfter)
-	} else if by := in.deleteBy(); !by.reached(in.now()) {
-		row.state.DueBy = earliest(row.state.DueBy, by)
-	}
+	row.state.DueBy = in.actBy(in.now().add(max(in.Policy.ActTimeout, t.d.within)), row)
 	tr := rec.move(in, Acting, t.d.reason)
 	tr.Action = action
-	rec.Act = &Act{Name: name, JSON: raw, Attempt: row.Attempts, DueBy: row.state.DueBy.time()}
+	rec.Act = &Act{Name: a.name, JSON: a.raw, Attempt: row.Attempts, DueBy: row.state.DueBy.time()}
 }

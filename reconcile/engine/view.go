@@ -58,6 +58,10 @@ const (
 	CodeBadDesired       Code = "bad-desired"
 	CodeBlocked          Code = "blocked"
 	CodeBadReport        Code = "bad-report"
+	CodeBadAction        Code = "bad-action"    // a Do without an action, or with one that does not encode
+	CodeTimePassed       Code = "time-passed"   // a wait for a time that has passed, again and again
+	CodeNoReconciler     Code = "no-reconciler" // nobody registered the kind
+	CodeHung             Code = "hung"          // Observe, Decide or Act has not returned in time
 )
 
 // Reason is a code for programs and words for people. Words that change from
@@ -128,7 +132,7 @@ type Child struct {
 	Reason     Reason          `json:"reason"`
 	Attempts   int             `json:"attempts,omitempty"`
 	NotAfter   time.Time       `json:"notAfter,omitzero"`
-	Report     json.RawMessage `json:"report,omitempty"` // of its last decision; nil if it had none
+	Report     json.RawMessage `json:"report,omitempty"` // the last that a decision gave; nil if none did, or it was withdrawn
 	// NeedsVerdict is set when this generation failed and the parent has given
 	// no verdict yet.
 	NeedsVerdict bool `json:"needsVerdict,omitempty"`

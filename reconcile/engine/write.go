@@ -92,11 +92,18 @@ func (t *Table) Fold(w Write) error {
 	for _, e := range w.Events {
 		t.received = max(t.received, e.N)
 		if r := t.rows[e.Ref]; r != nil {
-			r.inbox = append(r.inbox, e.Event)
+			r.receive(e.Event)
 		}
 	}
 	t.drop(w)
 	return nil
+}
+
+func (k *kept) receive(e Event) {
+	if k.known == nil {
+		k.known = map[eventName]struct{}{}
+	}
+	k.inbox, k.known[eventName{e.Source, e.ID}] = append(k.inbox, e), struct{}{}
 }
 
 // drop takes away what a write removes.
@@ -106,11 +113,8 @@ func (t *Table) drop(w Write) {
 		r.outbox = without(r.outbox, func(x Raise) bool { return x.N <= a.N })
 	}
 	if h := w.Handled; h != nil && t.rows[h.Ref] != nil {
-		inbox := t.rows[h.Ref].inbox
-		for i := range inbox {
-			if inbox[i].N <= h.N {
-				inbox[i].Data = nil
-			}
+		for r := t.rows[h.Ref]; r.bare < len(r.inbox) && r.inbox[r.bare].N <= h.N; r.bare++ {
+			r.inbox[r.bare].Data = nil
 		}
 	}
 	if x := w.Trimmed; x != nil && t.rows[x.Ref] != nil {

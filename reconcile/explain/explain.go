@@ -178,11 +178,14 @@ func plain(s, keep string) string {
 	}, s)
 }
 
+// millis is the form of times: nothing finer is kept.
+const millis = "2006-01-02T15:04:05.000Z07:00"
+
 func timeText(t time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
-	return t.UTC().Format(time.RFC3339)
+	return t.UTC().Format(millis)
 }
 
 // link leads to the page of one resource.

@@ -6,6 +6,7 @@ package memory
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/steadyfleet/steady/reconcile"
@@ -21,9 +22,22 @@ type Store struct {
 
 	mu    sync.RWMutex
 	table *engine.Table
+
+	claimed atomic.Bool
 }
 
-var _ reconcile.Store = (*Store)(nil)
+var (
+	_ reconcile.Store   = (*Store)(nil)
+	_ reconcile.Claimer = (*Store)(nil)
+)
+
+// Claim implements reconcile.Claimer.
+func (s *Store) Claim() (release func(), err error) {
+	if !s.claimed.CompareAndSwap(false, true) {
+		return nil, reconcile.ErrStoreInUse
+	}
+	return sync.OnceFunc(func() { s.claimed.Store(false) }), nil
+}
 
 // Option configures a Store.
 type Option func(*Store)

@@ -31,8 +31,10 @@ func (s *Store) DeliverTx(ctx context.Context, plain *sql.Tx, ref engine.Ref, e 
 	if cur != nil {
 		handled = cur.Handled()
 	}
-	err = tx.QueryRowContext(ctx, `SELECT count(*) FILTER (WHERE source = ?3 AND event_id = ?4), count(*) FILTER (WHERE n > ?5)
-		FROM reconcile_event WHERE kind = ?1 AND id = ?2`, ref.Kind, ref.ID, e.Source, e.ID, handled).Scan(&known, &unhandled)
+	err = tx.QueryRowContext(ctx, `SELECT
+		(SELECT count(*) FROM reconcile_event WHERE kind = ?1 AND id = ?2 AND source = ?3 AND event_id = ?4),
+		(SELECT count(*) FROM reconcile_event WHERE kind = ?1 AND id = ?2 AND n > ?5)`,
+		ref.Kind, ref.ID, e.Source, e.ID, handled).Scan(&known, &unhandled)
 	if err != nil {
 		return none, fmt.Errorf("look for an event of %s: %w", ref, err)
 	}

@@ -42,7 +42,7 @@ var schema = [version][]string{
 	},
 }
 
-// additions are tables that programs of the same version need not know: one that goes back to
+// additions are tables and indexes that programs of the same version need not know: one that goes back to
 // such a program finds its own as they were.
 var additions = []string{
 	`CREATE TABLE IF NOT EXISTS reconcile_event (
@@ -53,6 +53,8 @@ var additions = []string{
 			data BLOB) STRICT`,
 	`CREATE UNIQUE INDEX IF NOT EXISTS reconcile_event_once ON reconcile_event (kind, id, source, event_id)`,
 	`CREATE INDEX IF NOT EXISTS reconcile_event_ref ON reconcile_event (kind, id, n)`,
+	// The children that a parent sees: those that are deleted, and stay for their retention, are not in it.
+	`CREATE INDEX IF NOT EXISTS reconcile_resource_live ON reconcile_resource (parent_kind, parent_id) WHERE phase <> 'deleted'`,
 }
 
 // Forget removes every resource with its history, inside the owner's transaction. No

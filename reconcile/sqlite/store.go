@@ -47,7 +47,8 @@ var (
 			FROM reconcile_resource WHERE kind = ?1 AND id = ?2
 		UNION ALL SELECT 1, 0, 0, ` + parentList + ` FROM reconcile_resource WHERE (kind, id) =
 			(SELECT parent_kind, parent_id FROM reconcile_resource WHERE kind = ?1 AND id = ?2)
-		UNION ALL SELECT 2, 0, 0, ` + columnList + ` FROM reconcile_resource WHERE parent_kind = ?1 AND parent_id = ?2
+		UNION ALL SELECT 2, 0, 0, ` + columnList + ` FROM reconcile_resource INDEXED BY reconcile_resource_live
+			WHERE parent_kind = ?1 AND parent_id = ?2 AND phase <> 'deleted'
 		ORDER BY 1, 9, 8`
 	putQuery    = `INSERT OR REPLACE INTO reconcile_resource (` + columnList + `) VALUES (?` + strings.Repeat(", ?", strings.Count(columnList, ",")) + `)`
 	countQuery  = `UPDATE reconcile_counter SET value = value + 1 WHERE name = 'created' RETURNING value`

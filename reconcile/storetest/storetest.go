@@ -30,6 +30,7 @@ func Run(t *testing.T, open func(t *testing.T) reconcile.Store) {
 		{"lists filter", lists},
 		{"an alert is acknowledged once", acknowledges},
 		{"children come in order and with their parent", loadsTree},
+		{"deleted children cost their parent nothing", forgetsDeleted},
 		{"a child of another parent is refused and nothing is written", ownership},
 		{"raised triggers stay until they are acknowledged", outbox},
 		{"a report reaches the parent, which has a turn when it changes", reports},

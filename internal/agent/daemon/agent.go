@@ -247,7 +247,7 @@ func (a *Agent) manage(ctx context.Context) error {
 	a.repairs = newRepairGate(a.committed.Load, a.time.Now)
 	a.repairs.staged = a.stagedIn
 	a.loop = reconcile.New(a.rows,
-		reconcile.WithNow(func() time.Time { return a.time.Now().Time() }), reconcile.WithWorkers(workers), reconcile.WithLogger(a.cfg.Log),
+		reconcile.WithNow(func() time.Time { return a.time.Now().Time() }), reconcile.WithWorkers(workers), reconcile.WithUnknownFields(), reconcile.WithLogger(a.cfg.Log),
 		reconcile.WithAfterCommit(a.afterCommit), reconcile.WithRepairGate(a.repairs.Admit), reconcile.WithDebounce(debounce.Std()),
 		reconcile.WithOrphans(func(kind string, refs []engine.Ref) { a.hosting.Orphans(kind, refs) }))
 	var err error

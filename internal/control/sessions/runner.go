@@ -58,7 +58,7 @@ type Runner struct {
 }
 
 // parents is the policy of the kinds that act through their children alone. A resync finds what no event announced.
-var parents = reconcile.Policy{OnDrift: reconcile.Enforce, Resync: 10 * time.Minute, CleanupGrace: session.MaxLength}
+var parents = reconcile.Policy{OnDrift: reconcile.Enforce, Resync: 10 * time.Minute, CleanupGrace: session.MaxLength, Revive: reconcile.Never}
 
 // MaxAttempts bounds Retry.Max.
 const MaxAttempts = 100
@@ -73,13 +73,13 @@ func withDefaults(r reconcile.RetryPolicy) reconcile.RetryPolicy {
 
 // ofPods is the policy of pods. What concerns a pod wakes it: see Committed.
 func ofPods(retry reconcile.RetryPolicy) reconcile.Policy {
-	return reconcile.Policy{OnDrift: reconcile.Enforce, Resync: 10 * time.Minute, CleanupGrace: session.MaxLength, Retry: retry}
+	return reconcile.Policy{OnDrift: reconcile.Enforce, Resync: 10 * time.Minute, CleanupGrace: session.MaxLength, Revive: reconcile.Never, Retry: retry}
 }
 
 // ofPhases is the policy of phases, which count their attempts themselves: the last of them is final.
 func ofPhases(retry reconcile.RetryPolicy) reconcile.Policy {
 	retry.Max = 1 + max(retry.Max, 1+session.MaxRetries)
-	return reconcile.Policy{OnDrift: reconcile.Enforce, CleanupGrace: session.MaxLength, ActTimeout: commandTimeout, Retry: retry}
+	return reconcile.Policy{OnDrift: reconcile.Enforce, CleanupGrace: session.MaxLength, Revive: reconcile.Never, ActTimeout: commandTimeout, Retry: retry}
 }
 
 // New makes the runner of a server, by whose policy pods and phases are tried again; its zero fields are those of
@@ -87,7 +87,7 @@ func ofPhases(retry reconcile.RetryPolicy) reconcile.Policy {
 func New(srv Server, now func() time.Time, log *slog.Logger, retry reconcile.RetryPolicy, options ...reconcile.Option) (*Runner, error) {
 	retry = withDefaults(retry)
 	r := &Runner{srv: srv, now: now, client: newClient(), attempts: retry.Max, used: map[digest.Digest]used{}}
-	r.loop = reconcile.New(logStore{r}, append(options, reconcile.WithNow(now), reconcile.WithLogger(log))...)
+	r.loop = reconcile.New(logStore{r}, append(options, reconcile.WithNow(now), reconcile.WithUnknownFields(), reconcile.WithLogger(log))...)
 	for _, k := range []reconcile.Kind{
 		reconcile.Of(session.KindSession, parent[session.Spec]{session.Decide}, parents),
 		reconcile.Of(session.KindPart, parent[session.PartSpec]{session.DecidePart}, parents),

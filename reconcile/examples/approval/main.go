@@ -24,7 +24,6 @@ import (
 	_ "modernc.org/sqlite" // the driver
 
 	"github.com/steadyfleet/steady/reconcile"
-	"github.com/steadyfleet/steady/reconcile/engine"
 	"github.com/steadyfleet/steady/reconcile/sqlite"
 )
 
@@ -91,7 +90,7 @@ func receive(c *reconcile.Controller) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /pages/{id}", func(w http.ResponseWriter, r *http.Request) {
 		var e reconcile.Event
-		body := http.MaxBytesReader(w, r.Body, 2*engine.MaxEventData)
+		body := http.MaxBytesReader(w, r.Body, 2*reconcile.MaxEventData)
 		if err := json.NewDecoder(body).Decode(&e); err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
@@ -104,11 +103,11 @@ func receive(c *reconcile.Controller) http.Handler {
 			return
 		case errors.Is(err, reconcile.ErrNotFound):
 			status = http.StatusNotFound
-		case errors.Is(err, engine.ErrEventUnnamed):
+		case errors.Is(err, reconcile.ErrEventUnnamed):
 			status = http.StatusBadRequest
-		case errors.Is(err, engine.ErrEventTooLarge):
+		case errors.Is(err, reconcile.ErrEventTooLarge):
 			status = http.StatusRequestEntityTooLarge
-		case errors.Is(err, engine.ErrInboxFull):
+		case errors.Is(err, reconcile.ErrInboxFull):
 			status = http.StatusServiceUnavailable
 		}
 		http.Error(w, err.Error(), status)

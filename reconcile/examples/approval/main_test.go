@@ -13,7 +13,6 @@ import (
 
 	"github.com/steadyfleet/steady/internal/testkit"
 	"github.com/steadyfleet/steady/reconcile"
-	"github.com/steadyfleet/steady/reconcile/engine"
 )
 
 // TestApproval acknowledges an event in a process that ends before a turn, and has the next
@@ -57,7 +56,7 @@ func TestApproval(t *testing.T) {
 		post(url+"/pages/gone", approved, 404)
 		post(url+"/pages/news", `{"source":"desk"}`, 400)
 		post(url+"/pages/news", `{`, 400)
-		post(url+"/pages/news", `{"source":"desk","id":"2","type":"x","data":"`+strings.Repeat("a", engine.MaxEventData)+`"}`, 413)
+		post(url+"/pages/news", `{"source":"desk","id":"2","type":"x","data":"`+strings.Repeat("a", reconcile.MaxEventData)+`"}`, 413)
 	})
 	if _, err := os.Stat(file); err == nil {
 		t.Fatal("published without a turn")
@@ -75,7 +74,7 @@ func TestApproval(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "rejected by desk") {
 			t.Fatal(err)
 		}
-		for i := range engine.MaxUnhandled - 1 {
+		for i := range reconcile.MaxUnhandled - 1 {
 			post(url+"/pages/news", fmt.Sprintf(`{"source":"desk","id":"n%d","type":"x"}`, i), 202)
 		}
 		post(url+"/pages/news", `{"source":"desk","id":"one too many","type":"x"}`, 503)
