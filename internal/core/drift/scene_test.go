@@ -131,12 +131,18 @@ func args(words []string) (map[string]string, []string) {
 	return out, rest
 }
 
+// ownKind is one that a driver has a word for; ids of its objects begin with it and a slash.
+const ownKind = "camera"
+
 // object reads ID|ETAG|CONFIG|OP|OPETAG; a tunnel's id has a dot.
 func object(s string) *drift.Actual {
 	f := append(strings.Split(s, "|"), "", "", "", "")
 	kind := nodeconfig.Flow
 	if strings.Contains(f[0], ".") {
 		kind = nodeconfig.Tunnel
+	}
+	if strings.HasPrefix(f[0], ownKind+"/") {
+		kind = ownKind
 	}
 	op, _ := strconv.ParseUint(f[3], 10, 64)
 	return &drift.Actual{Kind: kind, ID: f[0], ETag: f[1], Config: json.RawMessage(cmp.Or(f[2], "{}")), Op: op, OpETag: f[4]}
@@ -177,8 +183,11 @@ func (s *scene) do(words []string) string {
 	case "connect":
 		rules := nodeconfig.Rules{Sets: map[string]string{"outputs": "id"}, Secrets: []string{"pass"}, Ignored: []string{"hits"}, Ports: []string{"port"}}
 		kinds := []event.NodeCollection{{Kind: nodeconfig.Flow, Rules: rules}, {Kind: nodeconfig.Tunnel, Rules: rules}}
-		if opts["kinds"] == "unknown" {
+		switch opts["kinds"] {
+		case "unknown":
 			kinds[0].Kind = "pipe"
+		case ownKind:
+			kinds[0].Kind = ownKind
 		}
 		return s.step(drift.Connected{Node: node, Key: []byte(cmp.Or(opts["key"], node+"-key")), Instance: cmp.Or(opts["instance"], "A"), Machine: opts["machine"], Driver: "d", Version: "1", Op: number(opts["op"]), Collections: kinds})
 	case "cut":
@@ -188,7 +197,7 @@ func (s *scene) do(words []string) string {
 	case "refused":
 		return s.step(drift.Refused{Node: node, Code: arg(1), Detail: "x"})
 	case "effect":
-		return s.step(drift.Effect{Node: node, Session: session(), Kind: nodeconfig.Flow, ID: arg(1), Effect: arg(2)})
+		return s.step(drift.Effect{Node: node, Session: session(), Kind: object(arg(1)).Kind, ID: arg(1), Effect: arg(2)})
 	case "read":
 		in := drift.Snapshot{Node: node, Session: session(), Op: number(opts["op"]), Complete: true, Instance: cmp.Or(opts["instance"], "A")}
 		for _, w := range rest[1:] {
@@ -234,8 +243,8 @@ func (s *scene) edit(verb string, opts map[string]string, rest []string) string 
 		in := drift.Set{Kind: arg(0), Name: arg(1), Version: number(opts["version"]), Create: opts["create"] != "", AllowPorts: opts["ports"] != ""}
 		in.Definition.Mode = opts["mode"]
 		roles := map[string][]string{"": {"ingress", "egress"}, "direct": {"ingress", "egress"}, "relay": {"relay", "ingress", "egress"}, "single": {"ingress"}}[opts["mode"]]
-		if in.Kind == nodeconfig.Flow {
-			roles = []string{nodeconfig.Flow}
+		if in.Kind != nodeconfig.Tunnel {
+			roles = []string{in.Kind}
 		}
 		for i, role := range roles {
 			node, id, _ := strings.Cut(arg(2+2*i), ":")

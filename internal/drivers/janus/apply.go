@@ -26,7 +26,7 @@ func (d *Driver) Apply(ctx context.Context, op nodesdk.Op) error {
 	if err != nil {
 		return err
 	}
-	if moved, err := base.Moved(d, have, op.Was); err != nil || moved {
+	if moved, err := base.Moved(d, have, op.Was, cause); err != nil || moved {
 		return errors.Join(err, nodesdk.ErrConflict)
 	}
 	if now == nil && op.Delete {
@@ -43,6 +43,7 @@ func (d *Driver) Apply(ctx context.Context, op nodesdk.Op) error {
 		return err
 	}
 	want := normal(op.ID, config)
+	delete(want, cause)
 	keepPorts(want, now)
 	if p := problems(op.ID, want); len(p) > 0 {
 		return &nodesdk.InvalidError{Code: "invalid", Problems: p}

@@ -143,7 +143,7 @@ func (d *Driver) read(ctx context.Context, only string) (map[string]*mountpoint,
 // config is the object: what Janus runs, and how its file differs.
 func (m *mountpoint) config() map[string]any {
 	if m.live == nil {
-		return overlay(m.file, map[string]any{running: false})
+		return overlay(m.file, map[string]any{running: false, cause: whyNot(m.file)})
 	}
 	out := maps.Clone(m.live)
 	if m.name != m.plain {

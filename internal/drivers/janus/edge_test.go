@@ -104,6 +104,7 @@ func TestOneThatCannotLoad(t *testing.T) {
 	must(t, err)
 	defer busy.Close()
 	p := testkit.Ports(t, "udp", 3)
+	reasons := map[string]string{"a file that is missing": "/nonexistent.opus: no such file", "a port that is busy": "a port that is in use", "an unknown type": "type rist"}
 	for what, entry := range map[string]string{
 		"a file that is missing": "{ type = \"ondemand\", id = 3, filename = \"/nonexistent.opus\", audio = true, video = false, audiopt = 100 }",
 		"a port that is busy":    fmt.Sprintf("{ type = \"rtp\", id = 3, media = ( { type = \"video\", mid = \"v\", port = %d, pt = 96, codec = \"vp8\" } ) }", busy.LocalAddr().(*net.UDPAddr).Port),
@@ -116,7 +117,7 @@ func TestOneThatCannotLoad(t *testing.T) {
 		d := g.driver()
 		must(t, do(t, d, "new", stream(p[1], "")))
 		must(t, do(t, g.driver(), "new", stream(p[1], `,"description":"by another driver"`)))
-		if got := config(t, d, "jingle"); got[running] != false {
+		if got := config(t, d, "jingle"); got[running] != false || !strings.Contains(fmt.Sprint(got[cause]), reasons[what]) {
 			t.Errorf("%s: it is %v", what, got)
 		}
 		effect, detail, err := d.Probe(t.Context(), nodesdk.Item{Kind: "flow", ID: "jingle", Config: testkit.Value(json.Marshal(config(t, d, "jingle")))(t)})

@@ -21,7 +21,8 @@ var Collections = []nodesdk.Collection{{
 	Sets: map[string]string{"media": "mid", "startup/set/media": "mid"},
 	Secrets: []string{"secret", "pin", "srtpcrypto", "rtsp_pwd", "startup/set/secret", "startup/set/pin",
 		"startup/set/srtpcrypto", "startup/set/rtsp_pwd"},
-	Ports: []string{"media/*/port udp", "media/*/rtcpport udp", "media/*/port2 udp", "media/*/port3 udp"},
+	Ignored: []string{cause},
+	Ports:   []string{"media/*/port udp", "media/*/rtcpport udp", "media/*/port2 udp", "media/*/port3 udp"},
 }}
 
 // Kinds of values.
@@ -60,6 +61,7 @@ var unreported, unreportedOfMedia = []string{"srtpsuite", "srtpcrypto", "e2ee", 
 const (
 	startup  = "startup"  // what another start would make of it
 	running  = "running"  // false: it stands in the file alone
+	cause    = "cause"    // why it does
 	withheld = "withheld" // true: Janus hides the rest, for its secret is another one than in the file
 )
 
@@ -218,7 +220,7 @@ func problems(name string, want map[string]any) (out []nodesdk.Problem) {
 		_, ofAny := common[member]
 		_, ofThis := known[member]
 		switch {
-		case member == startup, member == running, member == withheld:
+		case member == startup, member == running, member == cause, member == withheld:
 			add(member, "it says what Janus has, and cannot be pushed")
 		case !ofAny && !ofThis && !(member == "media" && kind == "rtp"):
 			add(member, "Janus knows no such field of a mountpoint of type "+kind)

@@ -33,13 +33,7 @@ func (d *Driver) Probe(ctx context.Context, it nodesdk.Item) (effect, detail str
 		return "", "", fmt.Errorf("mountpoint %s: %w", it.ID, err)
 	}
 	if config[running] == false {
-		detail = "it is in the file of Janus, which has not read it yet or cannot load it; the log of Janus has the reason"
-		if name, is := config["filename"].(string); is {
-			if _, err := os.Stat(name); err != nil {
-				detail = fmt.Sprintf("it is in the file of Janus, which cannot load it: %v", err)
-			}
-		}
-		return nodesdk.NotInEffect, detail, nil
+		return nodesdk.NotInEffect, whyNot(config), nil
 	}
 	id, key, made := d.known(it.ID)
 	if key == "" {
@@ -54,6 +48,19 @@ func (d *Driver) Probe(ctx context.Context, it nodesdk.Item) (effect, detail str
 		return nodesdk.NotInEffect, "it is disabled", nil
 	}
 	return d.judge(key, made, info)
+}
+
+// whyNot is why Janus does not run what its file has, as far as this can be told from here.
+func whyNot(entry map[string]any) string {
+	if name, is := entry["filename"].(string); is {
+		if _, err := os.Stat(name); err != nil {
+			return fmt.Sprintf("it is in the file of Janus, which cannot load it: %v", err)
+		}
+	}
+	if kind := fmt.Sprint(entry["type"]); byType[kind] == nil {
+		return fmt.Sprintf("it is in the file of Janus, which cannot load it: it knows no mountpoint of type %s", kind)
+	}
+	return "it is in the file of Janus, which has not read it yet or cannot load it (a port that is in use, a codec that it does not know); the log of Janus has the reason"
 }
 
 // known is the id of a mountpoint, as Janus has it and as text, and whether this driver

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -34,7 +35,7 @@ type Driver struct {
 	api   *base.HTTP
 	file  string
 	local []string
-	own   string // digest of the file as this driver had Kea write it
+	own   string // digest of the file as Kea has read or written it
 }
 
 // Open returns a driver.
@@ -137,6 +138,9 @@ func (d *Driver) Snapshot(ctx context.Context) (nodesdk.State, error) {
 	if err != nil {
 		return nodesdk.State{}, err
 	}
+	if d.file != "" { // noted while Kea runs what it read: somebody's command may follow
+		_, _ = d.hasRead(ctx, config) // a file that cannot be read refuses changes
+	}
 	s := nodesdk.State{Complete: true, Revision: hash}
 	if it != nil {
 		s.Items = append(s.Items, *it)
@@ -207,7 +211,9 @@ func (d *Driver) Apply(ctx context.Context, op nodesdk.Op) error {
 	}
 	err = d.command(ctx, "config-write", nil, nil)
 	if err == nil {
-		d.own, _ = digest(d.file) // without one the next edit is asked about
+		if raw, err := os.ReadFile(d.file); d.file != "" && err == nil { // without it the next edit is asked about
+			d.own = digest(raw)
+		}
 		return nil
 	}
 	if back := d.command(context.WithoutCancel(ctx), "config-set", map[string]any{root: before}, nil); back != nil {

@@ -7,7 +7,9 @@ import (
 	"os"
 	"reflect"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/steadyfleet/steady/internal/testkit"
 	"github.com/steadyfleet/steady/nodesdk"
@@ -158,6 +160,67 @@ func TestUnreadFile(t *testing.T) {
 		testkit.Must(t, os.WriteFile(w.File, raw, 0o644))
 	}
 	testkit.Must(t, d.Apply(t.Context(), document(`{"valid-lifetime":62}`, was)))
+}
+
+// set is another program that has Kea run something else, and does not write it.
+func (w *world) set(change func(config map[string]any)) {
+	w.t.Helper()
+	config := testkit.Value(w.Config())(w.t)
+	change(config)
+	testkit.Must(w.t, w.open().command(w.t.Context(), "config-set", map[string]any{root: config}, nil))
+}
+
+// TestReadAndThenSet: a file that Kea has read stays one when another program has it run something else
+// at once; an edit that it has not read stays one too.
+func TestReadAndThenSet(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	d := w.open()
+	lifetime := 100.0
+	edits := map[string]func(text string) string{
+		"a value":                            func(s string) string { return strings.Replace(s, "192.0.2.100", "192.0.2.99", 1) },
+		"a member that is gone":              func(s string) string { return strings.Replace(s, `"authoritative":true,`, "", 1) },
+		"the order of what is tried in turn": func(s string) string { return strings.Replace(s, `"a"},{"name":"b"}`, `"b"},{"name":"a"}`, 1) },
+	}
+	apply := func() error {
+		lifetime++
+		was := testkit.Value(d.Snapshot(t.Context()))(t).Items[0]
+		edited := strings.Replace(string(was.Config), `"subnet4":`, fmt.Sprintf(`"renew-timer":%g,"subnet4":`, lifetime), 1)
+		return d.Apply(t.Context(), document(edited, &was))
+	}
+	_, machine, _ := strings.Cut(w.First, `"Dhcp4": {`)
+	machine = machine[:strings.LastIndex(machine, "}}")]
+	written := `{"Dhcp4": {"authoritative":true,"client-classes":[{"name":"a"},{"name":"b"}],` + machine + `, ` + strings.TrimPrefix(fmt.Sprintf(byHand, 100), "{") + `}`
+	for what, edit := range edits {
+		testkit.Must(t, os.WriteFile(w.File, []byte(written), 0o644))
+		testkit.Must(t, d.command(t.Context(), "config-reload", nil, nil))
+		testkit.Value(d.Snapshot(t.Context()))(t)
+		w.set(func(config map[string]any) { config["valid-lifetime"] = lifetime + 1000 })
+		if err := apply(); err != nil {
+			t.Errorf("after a file was read: %v", err)
+		}
+		testkit.Must(t, os.WriteFile(w.File, []byte(written), 0o644))
+		testkit.Must(t, d.command(t.Context(), "config-reload", nil, nil))
+		testkit.Value(d.Snapshot(t.Context()))(t)
+		old := w.File + ".old" // as a backup is put back, with its time
+		testkit.Must(t, os.WriteFile(old, []byte(edit(written)), 0o644))
+		testkit.Must(t, os.Chtimes(old, time.Unix(1e9, 0), time.Unix(1e9, 0)))
+		info := testkit.Value(os.Stat(w.File))(t).Sys().(*syscall.Stat_t)
+		testkit.Must(t, os.Chown(old, int(info.Uid), int(info.Gid)))
+		testkit.Must(t, os.Rename(old, w.File))
+		w.set(func(config map[string]any) { config["calculate-tee-times"] = true })
+		for _, by := range []*Driver{d, w.open()} { // one that was there, and one that is new
+			d, by = by, d
+			if err := apply(); err == nil || !strings.Contains(err.Error(), "has not read") {
+				t.Errorf("an edit of %s, and then another program's, is answered with %v", what, err)
+			}
+			d = by
+		}
+		testkit.Must(t, d.command(t.Context(), "config-reload", nil, nil))
+		if err := apply(); err != nil {
+			t.Errorf("after the edit was read: %v", err)
+		}
+	}
 }
 
 // TestNormal: what Kea adds to a configuration is no part of it.

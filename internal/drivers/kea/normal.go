@@ -38,10 +38,7 @@ func (d *Driver) Normalize(it nodesdk.Item) nodesdk.Item {
 	if err != nil {
 		return it
 	}
-	for _, name := range d.local {
-		delete(m, name)
-	}
-	raw, err := json.Marshal(normal("", m, nil))
+	raw, err := json.Marshal(d.form(m))
 	if err != nil {
 		return it
 	}
