@@ -32,7 +32,16 @@ type listed[O any] struct {
 	err   error
 }
 
-// get answers from the last listing, waits for one that is under way, or makes one.
+// halfOf is half of the time that an observation has left: the rest is for observing alone.
+func halfOf(ctx context.Context) time.Duration {
+	if at, ok := ctx.Deadline(); ok {
+		return time.Until(at) / 2
+	}
+	return time.Hour
+}
+
+// get answers from the last listing, waits for one that is under way, or makes one. Of one that is slow it finds
+// nothing.
 // It finds nothing of a resource that was last observed alone at another generation:
 // the reconciler may have compared with what was desired then.
 func (l *listing[O]) get(ctx context.Context, ref engine.Ref, generation int64, now func() time.Time) (o O, found bool, err error) {
@@ -40,8 +49,12 @@ func (l *listing[O]) get(ctx context.Context, ref engine.Ref, generation int64, 
 	cur := l.last
 	if cur != nil && cur.epoch == l.epoch && cur.fresh(now()) {
 		l.mu.Unlock()
+		patience := time.NewTimer(halfOf(ctx))
+		defer patience.Stop()
 		select {
 		case <-cur.ready:
+		case <-patience.C:
+			return o, false, nil
 		case <-ctx.Done():
 			return o, false, context.Cause(ctx)
 		}

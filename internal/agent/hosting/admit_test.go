@@ -113,13 +113,13 @@ func TestAdmitRefusesAloneWhatIsNotDelegated(t *testing.T) {
 
 func TestAdmitTellsVerbsAndEnds(t *testing.T) {
 	w := entry("workspace", "job", `{"image":"tool"}`)
-	w.Verb, w.Nonce, w.NotAfter = "restart", "n1", 5000
+	w.Verb, w.Nonce, w.NotAfter, w.StopFrom = "restart", "n1", 5000, 4000
 	bad := entry("volume", "data", `{}`)
 	bad.Verb, bad.Nonce = "restart", "n2"
 	got := admit(everything, spec.Bounds{Images: []string{"*"}}, w, bad, entry("image", "tool", image),
 		wire.ManagedEntry{Kind: "workspace", Name: "web", Verb: "redeploy", Nonce: "n3"},
 		wire.ManagedEntry{Kind: "image", Name: "made", Verb: "build", Nonce: "n4"})
-	want := deploy.Layer{Requests: []deploy.LayerRequest{{Kind: "workspace", Name: "job", Verb: "restart", Nonce: "n1"}}, Until: []deploy.LayerEnd{{Kind: "workspace", Name: "job", NotAfter: 5000}}}
+	want := deploy.Layer{Requests: []deploy.LayerRequest{{Kind: "workspace", Name: "job", Verb: "restart", Nonce: "n1"}}, Until: []deploy.LayerEnd{{Kind: "workspace", Name: "job", NotAfter: 5000, StopFrom: 4000}}}
 	want.Set = got.Layer.Set
 	if d := cmp.Diff(want, got.Layer); d != "" {
 		t.Error(d)

@@ -2,6 +2,7 @@ package sessions
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -111,6 +112,38 @@ func TestPartsEndInReverseOrder(t *testing.T) {
 				t.Fatalf("db went at %s, web at %s\n%s", order("db"), order("web"), w.story("lab"))
 			}
 			w.want("lab", session.Retired)
+		})
+	}
+}
+
+// TestWhatKeepsAPodIsNamed: the reason of a pod that goes, and of the orphan that it becomes, is what its host reports of
+// what keeps it, of a workspace rather than of the network that waits for that.
+func TestWhatKeepsAPodIsNamed(t *testing.T) {
+	const ignores, foreign = "container h.web was asked to stop and has not ended", "network h.net has containers that are not this host's: probe"
+	for name, c := range map[string]struct {
+		keeps map[string]string
+		want  string
+	}{
+		"a container":            {map[string]string{"workspace/p-web": ignores}, "on host a: workspace/p-web is Stopping: " + ignores},
+		"a foreign container":    {map[string]string{"network/p-net": foreign}, "on host a: network/p-net is Stopping: " + foreign},
+		"a container, and a net": {map[string]string{"network/p-net": "it goes after them", "workspace/p-web": ignores}, "on host a: workspace/p-web is Stopping: " + ignores},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, []string{"a"}, func(w *world) {
+				p := pod("p", 0)
+				p.Workloads = append(p.Workloads, session.Workload{Kind: "image", Name: "p-web", Spec: json.RawMessage(`{"ref":"nginx:1","pull":{}}`)},
+					session.Workload{Kind: "workspace", Name: "p-web", Spec: json.RawMessage(`{"image":"p-web","networks":[{"network":"p-net"}]}`)})
+				w.agents["a"].keeps = c.keeps
+				create(w, "lab", session.Spec{Timeslot: slot(), Parts: []session.Part{{Name: "p", Pods: []session.Pod{p}}}})
+				pass(72 * time.Minute)
+				if st := w.want("lab", session.Stopping); st.Parts[0].Pods[0].Reason != c.want {
+					t.Fatalf("while it goes: %s\nexpected: %s", st.Parts[0].Pods[0].Reason, c.want)
+				}
+				pass(10 * time.Minute)
+				if st := w.want("lab", session.Orphaned); st.Parts[0].Pods[0].Reason != "not removed in time: "+c.want {
+					t.Fatalf("past its deadline: %s", st.Parts[0].Pods[0].Reason)
+				}
+			})
 		})
 	}
 }

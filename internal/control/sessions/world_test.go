@@ -73,6 +73,7 @@ type agent struct {
 	running map[string]clock.Instant // by kind/name: its notAfter
 	broken  map[string]bool          // by name: fails
 	told    map[string]engine.Phase
+	keeps   map[string]string // by kind/name: why it cannot be removed
 }
 
 const day = 24 * time.Hour
@@ -317,7 +318,12 @@ func (w *world) follow(name string, a *agent) {
 		}
 	}
 	for id := range a.told {
-		if _, ok := a.running[id]; !ok {
+		if _, ok := a.running[id]; !ok && a.keeps[id] != "" {
+			if a.told[id] != engine.Waiting {
+				a.told[id] = engine.Waiting
+				w.record(name, event.ResourceReported{Resource: id, Phase: engine.Waiting, State: "Stopping", Message: a.keeps[id], Layer: event.LayerManaged})
+			}
+		} else if !ok {
 			delete(a.told, id)
 			w.record(name, event.ResourceReported{Resource: id, State: string(spec.Removed), Layer: event.LayerManaged})
 		}

@@ -143,6 +143,8 @@ func (s *step) retire(stopping *Container) engine.Decision {
 		}
 	}
 	switch {
+	case len(rest) > 0 && s.seen.Stays != "":
+		return do(Remove{IDs: ids(rest)}, CodeStays, s.seen.Stays)
 	case len(rest) > 0, s.seen.Done && len(s.seen.Containers) == 0:
 		return do(Remove{IDs: ids(rest)}, CodeNotDeclared, "")
 	case len(s.seen.Containers) > 0:

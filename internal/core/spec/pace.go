@@ -36,8 +36,9 @@ func (s *Set) Pace() (p Pace) {
 const (
 	DefaultStopGrace = 10 * clock.Second
 	HookTime         = 2 * clock.Minute
-	// stopSlack is what the rest of a stop takes: requests that are let end, the kill, the removal.
-	stopSlack = 15 * clock.Second
+	// stopSlack is what the rest of a stop takes: an engine that is slow to list what there is, requests that are
+	// let end, the kill, the removal.
+	stopSlack = 45 * clock.Second
 )
 
 // Grace is how long the workspace is given between the signal to stop and the one that kills.

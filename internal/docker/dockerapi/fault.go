@@ -6,6 +6,7 @@ package dockerapi
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -35,6 +36,9 @@ func ErrorOf(ctx context.Context, err error) error {
 	switch {
 	case err == nil || !ok:
 		return err
+	case ctx.Err() != nil && errors.Is(context.Cause(ctx), context.DeadlineExceeded): // of an observation
+		return reconcile.Blocked(engine.NewReason(CodeUnavailable, fmt.Sprintf("%s: the container engine at %s gave no answer in time: see what holds it up (journalctl -u docker), or restart it (systemctl restart docker)",
+			strings.TrimSpace(e.Call+" "+e.Object), e.Socket)))
 	case ctx.Err() != nil:
 		return errors.Join(context.Cause(ctx), err)
 	case Unavailable(err):

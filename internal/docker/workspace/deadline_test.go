@@ -3,6 +3,7 @@ package workspace_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -50,11 +51,35 @@ func TestNothingRunsPastItsEnd(t *testing.T) {
 	}
 	sum := ends{}
 	for seed := first; seed < first+uint64(runs) && !t.Failed(); seed++ {
-		synctest.Test(t, func(t *testing.T) { newDock(t, seed, &sum).play() })
+		synctest.Test(t, func(t *testing.T) {
+			for _, words := range newDock(t, seed, &sum).play() {
+				t.Error(words)
+			}
+		})
 	}
 	t.Logf("%+v", sum)
 	if runs >= 300 && (sum.killed == 0 || sum.obeyed == 0 || sum.hung == 0 || sum.alone == 0 || sum.told == 0) {
 		t.Error("some of what is to be tried did not happen")
+	}
+}
+
+var (
+	firstFlag = flag.Uint64("first", 1, "the first seed of a hunt")
+	seedsFlag = flag.Int("seeds", 1, "how many seeds a hunt plays")
+	_         = flag.String("want", "", "the invariants that a hunt is for: there is one")
+)
+
+// TestHunt plays hosts until one breaks S57. Package mutant runs it with planted faults.
+func TestHunt(t *testing.T) {
+	testkit.Only(t, os.Getenv("STEADY_HUNT") != "", "package mutant runs it")
+	for seed := *firstFlag; seed < *firstFlag+uint64(*seedsFlag); seed++ {
+		var found []string
+		fmt.Println("playing", seed)
+		synctest.Test(t, func(t *testing.T) { found = newDock(t, seed, &ends{}).play() })
+		if len(found) > 0 {
+			fmt.Printf("found %q\n", "S57: "+found[0])
+			return
+		}
 	}
 }
 
@@ -73,6 +98,7 @@ type dock struct {
 	boxes     []*simBox
 	slow      time.Duration
 	from, to  time.Time // the engine does not answer
+	found     []string
 	restarted bool
 	book      *book
 	carried   sync.WaitGroup // stops, by the engine
@@ -84,13 +110,7 @@ type dock struct {
 
 // simBox is a container of the simulation.
 type simBox struct {
-	n         int
-	grace     time.Duration
-	obeys     time.Duration // ends so long after its signal; negative: it ignores it
-	paused    bool
-	hooks     int
-	endsAt    time.Time // the end that its workspace has
-	removedAt time.Time // from the layer; zero: the host was cut off before
+	box
 
 	mu    sync.Mutex
 	asked time.Time // to stop, first
@@ -98,10 +118,31 @@ type simBox struct {
 	gone  time.Time
 }
 
+// box is what is drawn of a container.
+type box struct {
+	n         int
+	grace     time.Duration
+	obeys     time.Duration // ends so long after its signal; negative: it ignores it
+	paused    bool
+	hooks     int
+	endsAt    time.Time // the end that its workspace has
+	removedAt time.Time // from the layer; zero: the host was cut off before
+	fails     int       // attempts to stop it, by the engine, that are to come
+	tries     int       // all of them
+}
+
 func (b *simBox) isDead() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return !b.dead.IsZero()
+}
+
+// fail reports whether the engine fails to stop it this time.
+func (b *simBox) fail() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.fails--
+	return b.fails >= 0
 }
 
 func (b *simBox) id() string   { return fmt.Sprintf("%064d", b.n) }
@@ -118,7 +159,7 @@ func newDock(t *testing.T, seed uint64, sum *ends) *dock {
 	}
 	now := time.Now()
 	for n := range 1 + r.IntN(12) {
-		b := &simBox{n: n, grace: d.some(20 * time.Minute).Truncate(time.Second), obeys: d.some(2 * time.Second), endsAt: now.Add(70*time.Second + d.some(15*time.Minute))}
+		b := &simBox{box: box{n: n, grace: d.some(20 * time.Minute).Truncate(time.Second), obeys: d.some(2 * time.Second), endsAt: now.Add(70*time.Second + d.some(15*time.Minute))}}
 		if r.IntN(2) == 0 {
 			b.obeys = -1
 		}
@@ -127,6 +168,10 @@ func newDock(t *testing.T, seed uint64, sum *ends) *dock {
 		}
 		if r.IntN(2) == 0 {
 			b.removedAt = b.endsAt.Add(-d.some(b.endsAt.Sub(now) - time.Second))
+		}
+		if r.IntN(6) == 0 {
+			b.fails = 1 + r.IntN(4)
+			b.tries = b.fails
 		}
 		d.boxes = append(d.boxes, b)
 	}
@@ -146,7 +191,11 @@ func (d *dock) some(most time.Duration) time.Duration {
 // start runs an agent's part until the result is called.
 func (d *dock) start() (stop func()) {
 	d.mu.Lock()
-	d.loop = reconcile.New(d.store, reconcile.WithWorkers(16))
+	workers := 4
+	if !d.from.IsZero() {
+		workers = 16 // one for each that waits for an engine which does not answer
+	}
+	d.loop = reconcile.New(d.store, reconcile.WithWorkers(workers))
 	loop := d.loop
 	d.mu.Unlock()
 	m := workspace.New(workspace.Options{Engine: d, Owner: convert.Owner{Fleet: "f", Host: "h", Prefix: "h."}, Ledger: d.book,
@@ -187,7 +236,7 @@ func (d *dock) declare() {
 	testkit.Must(d.t, err)
 }
 
-func (d *dock) play() {
+func (d *dock) play() (found []string) {
 	stop := d.start()
 	d.declare()
 	until := time.Now().Add(40 * time.Minute)
@@ -197,7 +246,7 @@ func (d *dock) play() {
 	}
 	told := map[int]bool{}
 	for time.Now().Before(until) && !d.over() {
-		time.Sleep(time.Second)
+		<-time.After(time.Second)
 		synctest.Wait()
 		now := time.Now()
 		for _, b := range d.boxes {
@@ -216,6 +265,7 @@ func (d *dock) play() {
 	stop()
 	d.carried.Wait()
 	d.judge()
+	return d.found
 }
 
 func (d *dock) over() bool {
@@ -229,7 +279,7 @@ func (d *dock) over() bool {
 
 // told looks whether a workspace that runs past its end says that the engine does not answer.
 func (d *dock) told(b *simBox, now time.Time, told map[int]bool) {
-	if told[b.n] || !b.dead.IsZero() || now.Sub(b.endsAt) < 90*time.Second {
+	if told[b.n] || !b.dead.IsZero() || b.tries > 0 || now.Sub(b.endsAt) < 90*time.Second || d.answers(now) == now {
 		return
 	}
 	row, err := d.store.Get(d.t.Context(), b.ref())
@@ -251,13 +301,18 @@ func (d *dock) answers(at time.Time) time.Time {
 // Bounds of the judge.
 const (
 	afterHang = 2 * time.Minute  // calls that ran into it time out, and what they were for is tried again
+	failed    = 20 * time.Second // from an attempt that the engine failed to the next
 	promptly  = 10 * time.Second // from when something is to stop until it is gone, where nothing keeps it
 )
 
 func (d *dock) judge() {
 	for _, b := range d.boxes {
-		hung := !d.from.IsZero() && d.from.Before(b.endsAt.Add(time.Second)) && d.to.After(b.endsAt.Add(-afterHang))
-		limit := b.endsAt
+		wait := time.Duration(0) // of a turn for the listing of all, and then for its own observation
+		if d.slow > 0 {
+			wait = 2 * engine.Policy{}.WithDefaults().ObserveTimeout
+		}
+		limit := b.endsAt.Add(time.Duration(b.tries) * (failed + wait))
+		hung := !d.from.IsZero() && d.from.Before(limit.Add(time.Second)) && d.to.After(b.endsAt.Add(-afterHang))
 		if hung {
 			limit = maxTime(limit, d.to.Add(afterHang))
 			d.sum.hung++
@@ -267,10 +322,10 @@ func (d *dock) judge() {
 			d.fail(b, "it runs for ever")
 		case b.dead.After(limit):
 			d.fail(b, "it ran until %s after its end", b.dead.Sub(b.endsAt))
-		case b.gone.IsZero() || b.gone.After(limit.Add(afterHang)):
+		case b.gone.IsZero() || b.gone.After(maxTime(limit, d.to).Add(afterHang)):
 			d.fail(b, "it ended and is not removed")
-		case b.obeys >= 0 && b.grace > b.obeys && !b.removedAt.IsZero() && b.hooks == 0 && d.from.IsZero() && !d.restarted &&
-			b.gone.After(minTime(b.removedAt.Add(b.obeys+promptly+20*d.slow), b.endsAt.Add(promptly))):
+		case b.obeys >= 0 && b.grace > b.obeys && !b.removedAt.IsZero() && b.hooks == 0 && b.tries == 0 && d.from.IsZero() && !d.restarted &&
+			b.gone.After(minTime(b.removedAt.Add(b.obeys+promptly+wait), b.endsAt.Add(promptly))):
 			d.fail(b, "it ends when it is asked to and is gone %s after that", b.gone.Sub(b.removedAt))
 		}
 		switch {
@@ -299,7 +354,8 @@ func minTime(a, b time.Time) time.Time {
 }
 
 func (d *dock) fail(b *simBox, format string, args ...any) {
-	d.t.Errorf("seed %d: %s: %s\n%+v\nthe engine is slow by %s and gave no answer from %s to %s", d.seed, b.name(), fmt.Sprintf(format, args...), b, d.slow, d.from, d.to)
+	d.found = append(d.found, fmt.Sprintf("seed %d: %s: %s\n%+v\nthe engine is slow by %s and gave no answer from %s to %s", d.seed, b.name(),
+		fmt.Sprintf(format, args...), &b.box, d.slow, d.from, d.to))
 }
 
 // call lets the time of one call pass, of which the engine may spend some before it answers.
@@ -422,6 +478,9 @@ func (d *dock) ContainerStop(ctx context.Context, id string, grace time.Duration
 	if b == nil {
 		return notThere(id)
 	}
+	if b.fail() {
+		return &dockerapi.Error{Call: "stop container", Object: id, Kind: dockerapi.KindFailed, Status: 500, Err: errors.New("tried to kill container, but did not receive an exit event")}
+	}
 	ended := make(chan struct{})
 	d.carried.Go(func() {
 		defer close(ended)
@@ -436,7 +495,7 @@ func (d *dock) ContainerStop(ctx context.Context, id string, grace time.Duration
 		}
 		b.mu.Unlock()
 		for time.Now().Before(at) && !b.isDead() {
-			time.Sleep(min(time.Second, at.Sub(time.Now())))
+			<-time.After(min(time.Second, at.Sub(time.Now())))
 		}
 		b.mu.Lock()
 		first := b.dead.IsZero()

@@ -24,6 +24,8 @@ const (
 	killLead = 5 * time.Second
 	// killLate is how long after that the engine may take before it is named as the cause.
 	killLate = 5 * time.Second
+	// killAgain is how long after it was to be killed a container is killed with a call of its own.
+	killAgain = time.Second
 	// tryAgain is when a removal is tried again that failed.
 	tryAgain = 15 * time.Second
 )
@@ -211,10 +213,7 @@ func (h *handler) carryStop(c *current, drain bool, before, grace time.Duration)
 	}
 	h.preStop(c, before)
 	began := h.m.o.Now()
-	if left, bounded := h.m.left(&h.r); bounded {
-		grace = min(grace, max(0, left-killLead)).Truncate(time.Second) // what comes before may have taken longer
-	}
-	if err := gone(h.m.o.Engine.ContainerStop(h.ctx, c.ID, grace, "")); err != nil {
+	if err := gone(h.stopBy(c, grace)); err != nil {
 		return err
 	}
 	if took := h.m.o.Now().Sub(began); took >= grace && grace > 0 {
@@ -227,6 +226,32 @@ func (h *handler) carryStop(c *current, drain bool, before, grace time.Duration)
 	}
 	rec.Starts = 0
 	return h.m.saveRecord(h.ctx, c.ID, rec)
+}
+
+// stopBy has the engine stop a container, and kill it by the end of its workspace. What came before may have taken
+// longer than it was to, and the engine counts the grace from when it takes the call.
+func (h *handler) stopBy(c *current, grace time.Duration) error {
+	left, bounded := h.m.left(&h.r)
+	if !bounded {
+		return h.m.o.Engine.ContainerStop(h.ctx, c.ID, grace, "")
+	}
+	left = max(0, left-killLead)
+	grace = min(grace, left).Truncate(time.Second)
+	ctx, cancel := context.WithCancel(h.ctx)
+	done := make(chan error, 1)
+	go func() { done <- h.m.o.Engine.ContainerStop(ctx, c.ID, grace, "") }()
+	late := time.NewTimer(left + killAgain)
+	defer late.Stop()
+	select {
+	case err := <-done:
+		cancel()
+		return err
+	case <-late.C:
+	}
+	err := h.m.o.Engine.ContainerStop(h.ctx, c.ID, 0, "")
+	cancel()
+	<-done
+	return err
 }
 
 // endTask forgets a stop that has ended; nil is whichever there is.

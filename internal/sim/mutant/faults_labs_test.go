@@ -27,7 +27,7 @@ func Labs() []Fault {
 		{Name: "what a session sets ends an hour after its deadline", File: core + "move.go", Finds: []string{"S57"},
 			From: "end := clock.FromTime(s.Timeslot.CleanupDeadline)", To: "end := clock.FromTime(s.Timeslot.CleanupDeadline).Add(map[bool]clock.Duration{true: clock.Hour}[ON])"},
 		{Name: "what a session sets never ends", File: runner, Finds: []string{"S57"},
-			From: "NotAfter: a.Lease}", To: "NotAfter: map[bool]clock.Instant{false: a.Lease}[ON]}"},
+			From: "NotAfter: a.Lease,", To: "NotAfter: map[bool]clock.Instant{false: a.Lease}[ON],"},
 		{Name: "a session runs until its cleanup deadline", File: core + "tree.go", Finds: []string{"S57"},
 			From: "WithNotAfter(t.End)", To: "WithNotAfter(map[bool]time.Time{false: t.End, true: t.CleanupDeadline}[ON])"},
 		{Name: "the deadline of a cleanup is a day late", File: core + "tree.go", Finds: []string{"S57"},

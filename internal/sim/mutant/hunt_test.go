@@ -88,6 +88,16 @@ func TestEverySessionFaultIsFound(t *testing.T) {
 	h.all(t, 100)
 }
 
+// TestEveryDeadlineFaultIsFound has the simulation of hosts whose workspaces have an end find the faults of Deadlines,
+// each within STEADY_DEADLINE_MUTANT_SEEDS of them.
+func TestEveryDeadlineFaultIsFound(t *testing.T) {
+	h := &hunter{pkg: "internal/docker/workspace", faults: Deadlines(), known: "testdata/deadline_seeds.txt", seeds: fromEnv(t, "STEADY_DEADLINE_MUTANT_SEEDS", 200),
+		patience: 10 * time.Minute}
+	h.batch = h.seeds
+	h.args = func(f *Fault) []string { return []string{"-want", strings.Join(f.Finds, ",")} }
+	h.all(t, 20)
+}
+
 func fromEnv(t *testing.T, name string, otherwise int) int {
 	s := os.Getenv(name)
 	if s == "" {

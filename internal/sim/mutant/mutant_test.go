@@ -51,6 +51,7 @@ func TestEveryInvariantHasAFault(t *testing.T) {
 // overlap.
 func TestEveryFaultHasItsPlace(t *testing.T) {
 	faults, shells, nodes, labs := slices.Concat(Faults(), Nodes(), Labs()), Shells(), len(Nodes()), len(Labs())
+	deadlines := Deadlines()
 	if len(faults)-nodes-labs < 40 || len(shells) < 20 || nodes < 20 || labs < 15 {
 		t.Errorf("%d faults, %d of shells, %d of nodes and %d of sessions, at least 40, 20, 20 and 15 are to be planted", len(faults)-nodes-labs, len(shells), nodes, labs)
 	}
@@ -65,7 +66,7 @@ func TestEveryFaultHasItsPlace(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	for _, list := range [][]Fault{faults, shells} {
+	for _, list := range [][]Fault{faults, shells, deadlines} {
 		if _, err := Plant(root(t), t.TempDir(), list); err != nil {
 			t.Error(err)
 		}

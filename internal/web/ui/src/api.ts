@@ -84,6 +84,7 @@ export interface Bounds {
   maxMemory?: number;
   maxNanoCPUs?: number;
   maxPIDs?: number;
+  maxStopGrace?: number;
   maxWorkspaces?: number;
   owners?: string[] | null;
   ports?: PortRange;
