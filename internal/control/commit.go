@@ -111,13 +111,16 @@ func (c *Control) lost(cause error) error {
 
 func (c *Control) answer(queries []*query) {
 	for _, q := range queries {
+		start := time.Now()
 		q.read(c.state.Plan)
+		c.metrics.reads.Observe(time.Since(start).Seconds())
 		q.done <- nil
 	}
 }
 
-// View runs read on the committed state, in the reducer: it must be quick, must
-// not change the state and must not keep any of it.
+// View runs read on the committed state, in the reducer, which serves nobody else meanwhile: read takes a bounded number
+// of steps, does not change the state and does not keep any of it. What grows with hosts or sessions reads them in pages
+// or copies what it is made of; see ViewHosts, and steady_read_seconds among the metrics.
 func (c *Control) View(ctx context.Context, read func(*plan.State)) error {
 	q := &query{read: read, done: make(chan error, 1)}
 	return hand(ctx, c, c.queries, q, q.done, nil) // not until ctx ends: read may be running

@@ -12,7 +12,7 @@ import (
 // metrics are the runtime's collectors. None of them is read to decide.
 type metrics struct {
 	entries, events, limited, nodesLimited, turns, invalidated, certificates prometheus.Counter
-	ticks, appends                                                           prometheus.Histogram
+	ticks, appends, reads                                                    prometheus.Histogram
 	releasesRefused, enrolmentsRefused                                       prometheus.Counter
 	blobsRemoved, blobBytesRemoved, retries                                  prometheus.Counter
 	decisions, refused, sessionEvents                                        *prometheus.CounterVec
@@ -36,6 +36,7 @@ func newMetrics(c *Control) *metrics {
 		certificates:      counter("certificates_total", "Host certificates issued."),
 		ticks:             seconds("plan_seconds", "Time of one tick of the planner."),
 		appends:           seconds("append_seconds", "Time of one append to the log."),
+		reads:             seconds("read_seconds", "Time of one read of the state in the reducer, which serves nothing else meanwhile."),
 		releasesRefused:   counter("releases_refused_total", "Releases and roots that were refused, pushed or from a source."),
 		enrolmentsRefused: counter("enrolments_refused_total", "Enrolments that were refused."),
 		blobsRemoved:      counter("blobs_removed_total", "Blobs that were removed because nothing names them."),
@@ -55,7 +56,7 @@ func newMetrics(c *Control) *metrics {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "steady", Name: "queue_length",
 			Help: "Inputs that wait for the reducer.", ConstLabels: prometheus.Labels{"lane": name}}, func() float64 { return float64(n()) })
 	}
-	c.cfg.Metrics.MustRegister(m.entries, m.events, m.limited, m.nodesLimited, m.turns, m.invalidated, m.certificates, m.ticks, m.appends, m.decisions, m.releasesRefused, m.enrolmentsRefused, m.blobsRemoved, m.blobBytesRemoved, m.retries, m.refused, m.sessionEvents, newMeasurements(c), newFleetMetrics(c), c.sources,
+	c.cfg.Metrics.MustRegister(m.entries, m.events, m.limited, m.nodesLimited, m.turns, m.invalidated, m.certificates, m.ticks, m.appends, m.reads, m.decisions, m.releasesRefused, m.enrolmentsRefused, m.blobsRemoved, m.blobBytesRemoved, m.retries, m.refused, m.sessionEvents, newMeasurements(c), newFleetMetrics(c), c.sources,
 		queue("operations", func() int { return len(c.operations) }),
 		queue("urgent", func() int { return len(c.urgent) }),
 		queue("normal", func() int { return len(c.normal) }),

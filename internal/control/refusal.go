@@ -31,7 +31,7 @@ func refusal(err error) error {
 			kind = wire.ErrNotFound
 		case managed.NotDelegated, managed.OutOfBounds:
 			kind = wire.ErrForbidden
-		case managed.Clash, managed.NotOwner, managed.MassRemoval, managed.Full, managed.Overtaken:
+		case managed.Clash, managed.NotOwner, managed.MassRemoval, managed.Full, managed.Superseded:
 			kind = wire.ErrConflict
 		}
 		return &wire.Refusal{Kind: kind, Message: layer.Message, Problems: layer.Problems}

@@ -124,5 +124,5 @@ func (r *Runner) books(s *server.State, ref engine.Ref, want *session.PodReport)
 		h = &place.Host{}
 	}
 	had, _ := s.Booked.Of(ref)
-	return (had.Host == want.Host || h.Takes()) && s.Booked.Fits(ref, want, h.Capacity())
+	return (had.Host == want.Host || h.Accepts()) && s.Booked.Fits(ref, want, h.Capacity())
 }

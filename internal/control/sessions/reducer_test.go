@@ -154,6 +154,28 @@ func (w *crowd) pass(d time.Duration) {
 	}
 }
 
+// TestReducerIsNotKept checks that pods which no host has room for keep the reducer at no time for longer than a few times
+// what one reading of all hosts takes in the same run.
+func TestReducerIsNotKept(t *testing.T) {
+	w := newCrowd(t, 300)
+	w.longest = 0
+	for range 5 {
+		w.runner.scenes.forget()
+		testkit.Value(w.runner.scene(context.Background()))(t)
+	}
+	floor := w.longest
+	w.longest = 0
+	w.ask("lab", 1, 32, 1)
+	w.pass(time.Minute)
+	if most := 25 * floor; w.longest > most {
+		t.Errorf("the reducer was kept for %s at once, and one reading of all hosts takes %s", w.longest, floor)
+	}
+	if len(w.runner.searches.waiting) != 32 {
+		t.Errorf("%d pods wait", len(w.runner.searches.waiting))
+	}
+	t.Logf("longest %s, one reading of all hosts %s", w.longest, floor)
+}
+
 // BenchmarkReducer is of pods that no host has room for, in a minute of the server's time: how long the reducer is kept at once,
 // and of that minute, and what all of it takes.
 func BenchmarkReducer(b *testing.B) {

@@ -28,7 +28,7 @@ const (
 	Missing      Code = "missing"
 	MassRemoval  Code = "mass-removal"
 	Full         Code = "full"
-	Overtaken    Code = "overtaken" // it is not as it was read
+	Superseded   Code = "superseded" // it is not as it was read
 )
 
 // Refusal says why nothing was decided, and what would change that.
@@ -100,11 +100,11 @@ func (in *Input) stopFrom(now clock.Instant) clock.Instant {
 func (in *Input) madeOn(host string, had Entry, there bool) error {
 	switch id := ID(in.Kind, in.Name); {
 	case in.Create && there:
-		return refuse(Overtaken, "%s is on host %s already, set by %s: change that one, or give another name", id, host, had.Actor)
+		return refuse(Superseded, "%s is on host %s already, set by %s: change that one, or give another name", id, host, had.Actor)
 	case in.Version != 0 && !there:
-		return refuse(Overtaken, "%s was removed from host %s after you read it: nothing was set", id, host)
+		return refuse(Superseded, "%s was removed from host %s after you read it: nothing was set", id, host)
 	case in.Version != 0 && in.Version != had.Version:
-		return refuse(Overtaken, "%s on host %s was changed by %s after you read it: read it again, and make your change on that", id, host, had.Actor)
+		return refuse(Superseded, "%s on host %s was changed by %s after you read it: read it again, and make your change on that", id, host, had.Actor)
 	}
 	return nil
 }

@@ -97,8 +97,8 @@ func refusing[T any](filters []filter[T], req *Request, h T) *filter[T] {
 
 func (r *Request) apart(o *Reservation) bool { return r.Apart(&o.Pod) }
 
-// Takes reports whether the host takes pods now, whatever they want of it.
-func (h *Host) Takes() bool {
+// Accepts reports whether the host accepts pods now, whatever they want of it.
+func (h *Host) Accepts() bool {
 	return refusing(hostFilters, &Request{Selector: fleet.Selector{All: true}}, h) == nil
 }
 

@@ -54,6 +54,12 @@ type Reservation struct {
 // Apart reports whether one of two names the other among those it shares no host with.
 func (p *Pod) Apart(o *Pod) bool { return p.avoids(o) || o.avoids(p) }
 
+// Equal reports whether two book the same for the same pod.
+func (r *Reservation) Equal(o *Reservation) bool {
+	return r.Owner == o.Owner && r.Group == o.Group && slices.Equal(r.AntiAffinity, o.AntiAffinity) && r.Host == o.Host &&
+		r.Slot == o.Slot && r.Resources == o.Resources && slices.Equal(r.GPUs, o.GPUs)
+}
+
 // order is that of a host's calendar.
 func order(a, b *Reservation) int {
 	return cmp.Or(cmp.Compare(a.Slot.From, b.Slot.From), cmp.Compare(a.Slot.To, b.Slot.To), strings.Compare(a.Owner, b.Owner),

@@ -81,8 +81,11 @@ func (s *State) sameKey(name string, key []byte) (was *Host) {
 	return was
 }
 
-// enrolledWith lists who enrolled with a key, in no order.
+// enrolledWith lists who enrolled with a key, in no order. Hosts that never enrolled have none, and nothing in common.
 func (s *State) enrolledWith(key []byte) []string {
+	if len(key) == 0 {
+		return nil
+	}
 	if s.keys == nil {
 		s.keys = map[string][]string{}
 		for _, h := range s.Hosts { // order-free: nobody reads an order from it

@@ -57,9 +57,6 @@ func (s *State) vacate(h *Host, id string) {
 func (s *State) markOccupied(h *Host) {
 	s.repairsDirty = true
 	s.markHost(h)
-	if len(h.EventKey) == 0 {
-		return
-	}
 	for _, name := range s.enrolledWith(h.EventKey) {
 		s.markHost(s.Hosts[name])
 	}

@@ -3,7 +3,6 @@ package session
 import (
 	"iter"
 	"maps"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -30,7 +29,7 @@ func (b *Bookings) Note(row *engine.Row) {
 		b.all, b.on = map[engine.Ref]PodReport{}, map[string][]place.Reservation{}
 	}
 	b.all[row.Ref] = *r
-	if booked && reflect.DeepEqual(had.Reservation, r.Reservation) {
+	if booked && had.Reservation.Equal(&r.Reservation) {
 		return
 	}
 	if booked {
@@ -72,7 +71,9 @@ func (b *Bookings) Of(ref engine.Ref) (r PodReport, booked bool) {
 }
 
 // All are all bookings, in no order.
-func (b *Bookings) All() iter.Seq2[engine.Ref, PodReport] { return maps.All(b.all) }
+func (b *Bookings) All() iter.Seq2[engine.Ref, PodReport] {
+	return maps.All(b.all) // order-free: who needs one sorts
+}
 
 // Len is how many there are.
 func (b *Bookings) Len() int { return len(b.all) }
