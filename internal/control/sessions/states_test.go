@@ -96,7 +96,9 @@ func ask(w *world, edit func(*session.Spec)) {
 func TestAPartThatFailedComesUpAgain(t *testing.T) {
 	for _, onFailure := range []engine.FailureAction{engine.Continue, engine.Abort} {
 		inBubble(t, []string{"a"}, func(w *world) {
-			ask(w, func(s *session.Spec) { s.OnFailure, s.Parts[0].Phases[0].Timeout = onFailure, clock.FromStd(2*time.Minute) })
+			ask(w, func(s *session.Spec) {
+				s.OnFailure, s.Parts[0].Phases[0].Timeout = onFailure, clock.FromStd(2*time.Minute)
+			})
 			pass(20 * time.Minute)
 			w.check(w.runner.SetPart(w.ctx, "lab", "p", true, "bob"))
 			pass(time.Minute)
