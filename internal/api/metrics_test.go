@@ -78,7 +78,7 @@ func TestMetricsThatAreNamedExist(t *testing.T) {
 // something was found.
 var onDemand = []string{"steady_release_source_healthy", "steady_release_source_success_timestamp_seconds", "steady_release_source_looks_total", "steady_resources_failed", "steady_agents",
 	"steady_audit_findings_total", "steady_node_episode_age_seconds", "steady_node_connections_refused_total",
-	"steady_node_push_age_seconds"}
+	"steady_node_push_age_seconds", "steady_session_late_seconds", "steady_attention_age_seconds"}
 
 // scrape reads a server's metrics.
 func (w *world) scrape() string {
@@ -166,6 +166,11 @@ func TestSessionsAreCounted(t *testing.T) {
 		})
 	}
 	agree("nothing is counted")
+	hostless := awaiting()
+	hostless.Parts[0].Pods = []session.Pod{{Name: "web", Workloads: []session.Workload{{Kind: "network", Name: "web", Spec: []byte("{}")}}}}
+	testkit.Value(w.op.CreateSession(w.ctx(), "hostless", hostless))(t)
+	agree("one is pending", string(session.Pending))
+	w.until("since when it waits is counted", func() bool { return strings.Contains(w.scrape(), "\nsteady_session_late_seconds{state=\"Pending\"} ") })
 	testkit.Value(w.op.CreateSession(w.ctx(), "now", awaiting()))(t)
 	soon := awaiting()
 	soon.Timeslot.ProvisionAt = soon.Timeslot.ProvisionAt.Add(3 * time.Second)
@@ -180,7 +185,7 @@ func TestSessionsAreCounted(t *testing.T) {
 	testkit.Must(t, w.op.StopSession(w.ctx(), "now"))
 	agree("one is retired", string(session.Retired), string(session.Scheduled))
 	scraped := w.scrape()
-	for _, name := range []string{`steady_session_turns_total{decision="`, `steady_session_moves_total{kind="session",to="`, "steady_session_store_failures_total 0"} {
+	for _, name := range []string{`steady_session_turn_seconds_count{kind="phase"}`, `steady_session_moves_total{kind="phase",to="retrying"} 0`, `steady_session_turns_total{decision="`, `steady_session_moves_total{kind="session",to="`, "steady_session_store_failures_total 0"} {
 		if !strings.Contains(scraped, "\n"+name) {
 			t.Errorf("a scrape has no %s", name)
 		}

@@ -37,6 +37,7 @@ var fleetGauges = []struct {
 	{"hosts_behind", "Hosts in contact that run another bundle than the newest that their channel gives them, and whose turn does not come by itself, by why.", []string{"reason"}},
 	{"hosts_needing_reboot", "Enrolled hosts that run a kernel or another part otherwise than their system has it until they are rebooted, as they say.", nil},
 	{"attention_items", "Items of the inbox that are not acknowledged, by kind and level, as steady attention lists them.", []string{"kind", "level"}},
+	{"attention_age_seconds", "How long the oldest item of the inbox is open that is not acknowledged, by kind; absent without one.", []string{"kind"}},
 	{"attention_acknowledged", "Items of the inbox that are acknowledged.", nil},
 	{"resources_failed", "Resources in Error on all hosts, by kind.", []string{"kind"}},
 	{"rollout_status", "1 for the status of the newest rollout of a channel.", []string{"channel", "status"}},
@@ -54,6 +55,7 @@ var fleetGauges = []struct {
 	{"node_episode_age_seconds", "Age of the oldest open difference of a kind; absent without one.", []string{"kind"}},
 	{"node_push_age_seconds", "How long ago the oldest change was made that a node has not acknowledged, by how far its push is; absent without one.", []string{"status"}},
 	{"sessions", "Sessions that are kept, by state.", []string{"state"}},
+	{"session_late_seconds", "How long ago the earliest provisionAt was of a session that has no host yet, Pending, or that comes up, Provisioning; absent without one.", []string{"state"}},
 	{"session_volumes_kept", "Volumes of sessions that are over which hosts that are there keep for a time.", nil},
 	{"safe_mode", "1 while nothing is granted because hosts know more than the log.", nil},
 	{"set_back", "1 while everything is refused because the log lacks what was acknowledged.", nil},
@@ -126,6 +128,11 @@ func (m *fleetMetrics) Collect(ch chan<- prometheus.Metric) {
 		g.put("node_push_age_seconds", seconds(now.Sub(f.nodes.Waiting[status])), status)
 	}
 	g.each("sessions", f.sessions)
+	for state, due := range f.sessionsDue { // order-free: a collection is a set
+		if late := now.Sub(due); late > 0 {
+			g.put("session_late_seconds", seconds(late), state)
+		}
+	}
 	m.expiries(g, now)
 	kept := 0
 	m.c.hosts.eachSample(func(_ string, s *Sample) { kept += s.Bin.Count })
@@ -182,7 +189,7 @@ func (m *fleetMetrics) server(ctx context.Context, g gauges) {
 // attention sends what the log has a person needed for, and what the server finds of itself.
 func (m *fleetMetrics) attention(ctx context.Context, g gauges, list []status.InboxItem) {
 	type key struct{ kind, level string }
-	counts, known := map[key]int{}, 0
+	counts, oldest, known := map[key]int{}, map[string]clock.Instant{}, 0
 	for _, kind := range itemKinds {
 		for _, level := range []status.Level{status.Away, status.Warning, status.Critical} {
 			counts[key{kind, string(level)}] = 0
@@ -196,7 +203,16 @@ func (m *fleetMetrics) attention(ctx context.Context, g gauges, list []status.In
 			known++
 			continue
 		}
-		counts[key{countedAs(list[i].Kind), string(list[i].Level)}]++
+		kind := countedAs(list[i].Kind)
+		counts[key{kind, string(list[i].Level)}]++
+		if at, seen := oldest[kind]; !seen || list[i].Since < at {
+			oldest[kind] = list[i].Since
+		}
+	}
+	for kind, since := range oldest { // order-free: a collection is a set
+		if since != 0 {
+			g.put("attention_age_seconds", seconds(m.c.now().Sub(since)), kind)
+		}
 	}
 	for k, n := range counts { // order-free: a collection is a set
 		g.set("attention_items", n, k.kind, k.level)
@@ -235,7 +251,8 @@ type fleetCounts struct {
 	inbox            []status.InboxItem
 	channels         []channelCounts
 	nodes            server.NodeTotals
-	sessions         map[string]int // by state
+	sessions         map[string]int           // by state
+	sessionsDue      map[string]clock.Instant // of those that are not up, by state
 }
 
 type channelCounts struct {
@@ -294,7 +311,7 @@ func (c *Control) countFleet(s *plan.State) *fleetCounts {
 	} else {
 		f.nodes, c.nodes.uncounted = c.state.NodeTotals(), false
 	}
-	f.sessions = c.labs.totals()
+	f.sessions, f.sessionsDue = c.labs.totals(), c.labs.due()
 	for _, name := range s.ChannelNames() {
 		f.channels = append(f.channels, countChannel(s, s.Channels[name]))
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/server"
 	"github.com/steadyfleet/steady/internal/core/session"
@@ -27,6 +28,7 @@ type sessionCounts struct {
 type counted struct {
 	state session.State
 	next  time.Time
+	due   time.Time // its provisionAt
 }
 
 // note marks the sessions that entries are about.
@@ -65,7 +67,7 @@ func (n *sessionCounts) count(s *server.State, now time.Time) {
 			delete(n.states, name)
 			continue
 		}
-		n.states[name] = counted{st.State, st.Timeslot.Turns(now)}
+		n.states[name] = counted{st.State, st.Timeslot.Turns(now), st.Timeslot.ProvisionAt}
 	}
 	if len(names) == 0 {
 		return
@@ -89,11 +91,25 @@ func (n *sessionCounts) totals() map[string]int {
 	return out
 }
 
+// due is the earliest provisionAt of the sessions that have no host, or come up, by state.
+func (n *sessionCounts) due() map[string]clock.Instant {
+	out := map[string]clock.Instant{}
+	for c := range maps.Values(n.states) { // order-free: it finds the first
+		if c.state != session.Pending && c.state != session.Provisioning {
+			continue
+		}
+		if at, seen := out[string(c.state)]; !seen || clock.FromTime(c.due) < at {
+			out[string(c.state)] = clock.FromTime(c.due)
+		}
+	}
+	return out
+}
+
 // loopMetrics counts what the controller of sessions does.
 type loopMetrics struct {
 	turns            *prometheus.CounterVec
 	acts, moves      *prometheus.CounterVec
-	took             *prometheus.HistogramVec
+	turn, took       *prometheus.HistogramVec
 	waiting, running prometheus.Gauge
 	failures         prometheus.Counter
 }
@@ -107,20 +123,25 @@ func newLoopMetrics(reg prometheus.Registerer) *loopMetrics {
 	gauge := func(name, help string) prometheus.Gauge {
 		return prometheus.NewGauge(prometheus.GaugeOpts{Namespace: "steady", Subsystem: "session", Name: name, Help: help})
 	}
+	times := func(name, help string) *prometheus.HistogramVec {
+		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: "steady", Subsystem: "session", Name: name, Help: help,
+			Buckets: prometheus.ExponentialBuckets(0.001, 4, 9)}, []string{"kind"})
+	}
 	m := &loopMetrics{
-		turns: counter("turns_total", "Turns of the loop that brings sessions about, by kind and what was decided.", "kind", "decision"),
-		acts:  counter("acts_total", "Acts of that loop, by kind, action and whether it did what it was to.", "kind", "action", "outcome"),
-		moves: counter("moves_total", "Sessions, parts, pods and phases that moved, by the phase of their row that they came to.", "kind", "to"),
-		took: prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: "steady", Subsystem: "session", Name: "act_seconds", Help: "Time of one act.",
-			Buckets: prometheus.ExponentialBuckets(0.001, 4, 9)}, []string{"kind"}),
+		turns:    counter("turns_total", "Turns of the loop that brings sessions about, by kind and what was decided.", "kind", "decision"),
+		acts:     counter("acts_total", "Acts of that loop, by kind, action and whether it did what it was to.", "kind", "action", "outcome"),
+		moves:    counter("moves_total", "Sessions, parts, pods and phases that moved, by the phase of their row that they came to.", "kind", "to"),
+		turn:     times("turn_seconds", "Time of one turn, with its act."),
+		took:     times("act_seconds", "Time of one act."),
 		waiting:  gauge("turns_waiting", "Turns that wait, when the last one began."),
 		running:  gauge("turns_running", "Turns that ran, when the last one began."),
 		failures: prometheus.NewCounter(prometheus.CounterOpts{Namespace: "steady", Subsystem: "session", Name: "store_failures_total", Help: "Turns that could not be recorded, and are tried again."}),
 	}
 	for _, kind := range []string{session.KindSession, session.KindPart, session.KindPod, session.KindPhase} {
 		m.turns.WithLabelValues(kind, noDecision)
+		m.turn.WithLabelValues(kind)
 		m.took.WithLabelValues(kind)
-		for _, to := range []engine.Phase{engine.Converged, engine.Failed, engine.Orphaned} {
+		for _, to := range []engine.Phase{engine.Converged, engine.Retrying, engine.Failed, engine.Orphaned} {
 			m.moves.WithLabelValues(kind, string(to))
 		}
 	}
@@ -130,7 +151,7 @@ func newLoopMetrics(reg prometheus.Registerer) *loopMetrics {
 		m.acts.WithLabelValues(session.KindPhase, session.MakeCall{}.ActionName(), outcome)
 		m.acts.WithLabelValues(session.KindPhase, session.RunCommand{}.ActionName(), outcome)
 	}
-	reg.MustRegister(m.turns, m.acts, m.moves, m.took, m.waiting, m.running, m.failures)
+	reg.MustRegister(m.turns, m.acts, m.moves, m.turn, m.took, m.waiting, m.running, m.failures)
 	return m
 }
 
@@ -142,8 +163,9 @@ const (
 )
 
 // Turn implements reconcile.Metrics.
-func (m *loopMetrics) Turn(kind, decision string, _ time.Duration) {
+func (m *loopMetrics) Turn(kind, decision string, took time.Duration) {
 	m.turns.WithLabelValues(kind, cmp.Or(decision, noDecision)).Inc()
+	m.turn.WithLabelValues(kind).Observe(took.Seconds())
 }
 
 // Act implements reconcile.Metrics.

@@ -118,7 +118,7 @@ func (r *Runner) changed(ctx context.Context, name string, edit func(*session.Sp
 	case err != nil:
 		return in, err
 	case row.Delete || row.Phase.Terminal():
-		return in, wire.Refuse(wire.ErrConflict, "session %s is over", name)
+		return in, over(&row)
 	}
 	var s session.Spec
 	if err := json.Unmarshal(row.Desired, &s); err != nil {
@@ -128,6 +128,18 @@ func (r *Runner) changed(ctx context.Context, name string, edit func(*session.Sp
 		return in, err
 	}
 	return session.Intent(name, &s).WithGeneration(row.Generation), r.check(name, &s)
+}
+
+// over refuses what is asked of a session that is being taken down, or was.
+func over(row *engine.Row) error {
+	why := row.Reason.WhyDeleted()
+	if row.Phase.Terminal() {
+		why = row.Reason.Text()
+	}
+	if why != "" {
+		why = ": " + why
+	}
+	return wire.Refuse(wire.ErrConflict, "session %s is over%s", row.Ref.ID, why)
 }
 
 // Extend moves the end of a session, and its cleanup deadline by as much. It is refused where its hosts are
@@ -184,7 +196,7 @@ func (r *Runner) Start(ctx context.Context, name, actor string) error {
 	return r.change(ctx, name, actor, "started before its time", func(s *session.Spec) error {
 		now := r.now().UTC()
 		if !now.Before(s.Timeslot.ProvisionAt) {
-			return wire.Refuse(wire.ErrConflict, "session %s comes up since %s already", name, s.Timeslot.ProvisionAt.Format(time.RFC3339))
+			return wire.Refuse(wire.ErrConflict, "session %s was not changed: its timeslot began at %s", name, s.Timeslot.ProvisionAt.Format(time.RFC3339))
 		}
 		s.Timeslot.ProvisionAt, s.Timeslot.Start = now, now
 		if err := r.admit(ctx, name, s); err != nil {
@@ -198,7 +210,7 @@ func (r *Runner) Start(ctx context.Context, name, actor string) error {
 func (r *Runner) Cancel(ctx context.Context, name, actor string) error {
 	err := r.change(ctx, name, actor, "checked", func(s *session.Spec) error {
 		if !r.now().Before(s.Timeslot.ProvisionAt) {
-			return wire.Refuse(wire.ErrConflict, "session %s comes up since %s; steady session stop %s takes it down", name, s.Timeslot.ProvisionAt.Format(time.RFC3339), name)
+			return wire.Refuse(wire.ErrConflict, "session %s was not cancelled: its timeslot began at %s; steady session stop %s ends it", name, s.Timeslot.ProvisionAt.Format(time.RFC3339), name)
 		}
 		return nil
 	})
@@ -217,6 +229,9 @@ func (r *Runner) SetPart(ctx context.Context, name, part string, stopped bool, a
 	return r.change(ctx, name, actor, "part "+part+" was "+done, func(s *session.Spec) error {
 		for i := range s.Parts {
 			if s.Parts[i].Name == part {
+				if s.Parts[i].Stopped == stopped {
+					return wire.Refuse(wire.ErrConflict, "part %s of session %s was not changed: it is %s already", part, name, done)
+				}
 				s.Parts[i].Stopped = stopped
 				return nil
 			}
@@ -231,8 +246,11 @@ func (r *Runner) Stop(ctx context.Context, name, actor string) error {
 }
 
 func (r *Runner) end(ctx context.Context, name, actor, why string) error {
-	if _, err := r.loop.Get(ctx, session.Ref(name)); errors.Is(err, reconcile.ErrNotFound) {
+	switch row, err := r.loop.Get(ctx, session.Ref(name)); {
+	case errors.Is(err, reconcile.ErrNotFound):
 		return unknown(name)
+	case err == nil && row.Phase.Terminal():
+		return over(&row)
 	}
 	_, err := r.loop.Apply(ctx, engine.Delete(session.Ref(name)).Because(why+" by "+actor), by(actor))
 	return err
@@ -270,7 +288,16 @@ func (r *Runner) Reconcile(ctx context.Context, name, actor string) error {
 
 // RetryPhase has a phase, PART/PHASE, begin anew.
 func (r *Runner) RetryPhase(ctx context.Context, name, phase, id, actor string) error {
+	switch row, err := r.loop.Get(ctx, session.Ref(name)); {
+	case errors.Is(err, engine.ErrNotFound):
+		return unknown(name)
+	case err == nil && (row.Delete || row.Phase.Terminal()):
+		return over(&row)
+	}
 	ref := engine.Ref{Kind: session.KindPhase, ID: name + "/" + phase}
+	if row, err := r.loop.Get(ctx, ref); err == nil && (row.Delete || row.Phase.Terminal()) {
+		return wire.Refuse(wire.ErrConflict, "phase %s of session %s does not begin anew: its part is stopped or failed; steady session stop %[2]s PART, then steady session start %[2]s PART, has it come up again", phase, name)
+	}
 	err := r.loop.Deliver(ctx, ref, engine.Event{Source: "steady", ID: "retry-" + id, Type: session.RetryEvent})
 	if err == nil {
 		_, err = r.loop.Apply(ctx, engine.Retry(ref).Because("to begin anew, asked for by "+actor), by(actor))

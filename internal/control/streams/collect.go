@@ -70,7 +70,10 @@ func (s *Stream) Run(ctx context.Context, tail int) error {
 	case !ended:
 		return errors.New("the stream ended before the command did")
 	case exit.Code != 0:
-		return fmt.Errorf("exit code %d: %s", exit.Code, strings.TrimSpace(strings.ToValidUTF8(string(out), "?")))
+		if words := strings.TrimSpace(strings.ToValidUTF8(string(out), "?")); words != "" {
+			return fmt.Errorf("exit code %d: %s", exit.Code, words)
+		}
+		return fmt.Errorf("exit code %d, without output", exit.Code)
 	}
 	return nil
 }

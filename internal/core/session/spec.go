@@ -216,15 +216,15 @@ func (t *Timeslot) validate(p *Problems, now time.Time) {
 	case t.CleanupDeadline.Sub(now) > MaxAhead:
 		p.add(path+"cleanupDeadline", "cleanupDeadline %s is more than %d days from now", t.CleanupDeadline.Format(time.RFC3339), int(MaxAhead.Hours()/24))
 	case t.Start.Before(t.ProvisionAt):
-		p.add(path+"start", "start is before provisionAt, %s", t.ProvisionAt.Format(time.RFC3339))
+		p.add(path+"start", "it is before provisionAt, %s", t.ProvisionAt.Format(time.RFC3339))
 	case !t.End.After(t.Start):
-		p.add(path+"end", "end is not after start, %s", t.Start.Format(time.RFC3339))
+		p.add(path+"end", "it is not after start, %s", t.Start.Format(time.RFC3339))
 	case t.CleanupDeadline.Before(t.End):
-		p.add(path+"cleanupDeadline", "cleanupDeadline is before end, %s", t.End.Format(time.RFC3339))
+		p.add(path+"cleanupDeadline", "it is before end, %s", t.End.Format(time.RFC3339))
 	case t.End.Sub(t.ProvisionAt) > MaxLength:
 		p.add(path+"end", "the session would last %s from provisionAt on; at most %s are allowed", clock.FromStd(t.End.Sub(t.ProvisionAt)), clock.FromStd(MaxLength))
 	case t.CleanupDeadline.Sub(t.End) > MaxGrace:
-		p.add(path+"cleanupDeadline", "cleanupDeadline is %s after end; at most %s are allowed", clock.FromStd(t.CleanupDeadline.Sub(t.End)), clock.FromStd(MaxGrace))
+		p.add(path+"cleanupDeadline", "it is %s after end; at most %s are allowed", clock.FromStd(t.CleanupDeadline.Sub(t.End)), clock.FromStd(MaxGrace))
 	}
 }
 

@@ -36,14 +36,14 @@ func TestValidate(t *testing.T) {
 		want   string
 	}{
 		{func(s *Spec) { s.Timeslot.End = now.Add(-time.Hour) }, "timeslot.end: 2026-11-26T11:00:00Z has passed"},
-		{func(s *Spec) { s.Timeslot.Start = now.Add(-time.Hour) }, "timeslot.start: start is before provisionAt, "},
-		{func(s *Spec) { s.Timeslot.End = s.Timeslot.Start }, "timeslot.end: end is not after start, "},
-		{func(s *Spec) { s.Timeslot.CleanupDeadline = s.Timeslot.Start }, "timeslot.cleanupDeadline: cleanupDeadline is before end, "},
+		{func(s *Spec) { s.Timeslot.Start = now.Add(-time.Hour) }, "timeslot.start: it is before provisionAt, "},
+		{func(s *Spec) { s.Timeslot.End = s.Timeslot.Start }, "timeslot.end: it is not after start, "},
+		{func(s *Spec) { s.Timeslot.CleanupDeadline = s.Timeslot.Start }, "timeslot.cleanupDeadline: it is before end, "},
 		{func(s *Spec) {
 			s.Timeslot.End = now.Add(MaxLength + time.Hour)
 			s.Timeslot.CleanupDeadline = s.Timeslot.End
 		}, "timeslot.end: the session would last 2161h from provisionAt on; at most 2160h are allowed"},
-		{func(s *Spec) { s.Timeslot.CleanupDeadline = s.Timeslot.End.Add(MaxGrace + time.Second) }, "timeslot.cleanupDeadline: cleanupDeadline is 168h1s after end"},
+		{func(s *Spec) { s.Timeslot.CleanupDeadline = s.Timeslot.End.Add(MaxGrace + time.Second) }, "timeslot.cleanupDeadline: it is 168h1s after end"},
 		{func(s *Spec) {
 			last := time.Date(9999, 12, 31, 23, 59, 57, 0, time.UTC)
 			s.Timeslot = Timeslot{ProvisionAt: last, Start: last, End: last.Add(time.Second), CleanupDeadline: last.Add(time.Minute)}

@@ -42,6 +42,9 @@ func (st *Status) summary(since time.Time) status.Summary {
 			out.Reason = worst.Reason
 		}
 	}
+	if waits := st.Waits(); st.State == Pending && len(waits) > 0 {
+		out.Reason = "pod " + waits[0].Pod + ": " + waits[0].Reason
+	}
 	if out.Level.NeedsPerson() {
 		out.Who, out.Next = status.Operator, []status.Remedy{status.Do(status.SessionShow, st.Name)}
 		if st.State == Orphaned {

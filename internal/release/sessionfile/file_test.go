@@ -83,7 +83,7 @@ func TestFindingsHaveTheirPlace(t *testing.T) {
 	for _, c := range []struct{ from, to, want string }{
 		{"end: in 2h", "end: in 2 hours", `lab.yaml:5:8: "in 2 hours"` + "\n"},
 		{"end: in 2h", "end: tomorrow", `lab.yaml:5:8: "tomorrow" is no time`},
-		{"end: in 2h", "end: in 30m", "lab.yaml:5:8: end is not after start, "},
+		{"end: in 2h", "end: in 30m", "lab.yaml:5:8: it is not after start, "},
 		{"count: 1", "count: none", "lab.yaml:11:19: "},
 		{"memory: 8g", "memory: lots", `lab.yaml:11:30: "lots" is not a size`},
 		{"image: postgres:17", "imag: postgres:17", "lab.yaml:20:11: "},
