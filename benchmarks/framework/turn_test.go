@@ -3,6 +3,7 @@ package framework
 import (
 	"context"
 	"runtime"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -52,6 +53,31 @@ func BenchmarkTurn(b *testing.B) {
 				}
 			})
 		})
+	}
+}
+
+// TestEveryKeyHasItsTurn: BenchmarkTurn compares loops that all look at all keys, each of which is
+// always due; one that looks at a few has them in the processor's cache.
+func TestEveryKeyHasItsTurn(t *testing.T) {
+	for _, kind := range loops {
+		w := newWorld()
+		w.seen = make([]atomic.Bool, keys)
+		l := kind.make(t, w, time.Millisecond)
+		wait := w.expect(5 * keys)
+		ctx, stop := context.WithCancel(t.Context())
+		l.start(ctx)
+		wait(t)
+		stop()
+		l.wait()
+		n := 0
+		for i := range w.seen {
+			if w.seen[i].Load() {
+				n++
+			}
+		}
+		if n != keys {
+			t.Errorf("%s looked at %d of %d keys", kind.name, n, keys)
+		}
 	}
 }
 

@@ -200,7 +200,7 @@ func (c *Control) turn(t *turn) error {
 	c.sessions.Committed(c.state, t.Events)
 	c.countRetries(t.Events)
 	c.labs.note(t.Events)
-	c.publishCounts(c.labs.due(c.now().Time()) || len(t.Events) > 0)
+	c.publishCounts(c.labs.outdated(c.now().Time()) || len(t.Events) > 0)
 	c.metrics.turns.Inc()
 	for _, in := range t.inputs {
 		in.finish(in.err)

@@ -43,8 +43,8 @@ func (n *sessionCounts) note(entries []event.Entry) {
 	}
 }
 
-// due reports whether time alone changes a state by now.
-func (n *sessionCounts) due(now time.Time) bool { return !n.next.IsZero() && !now.Before(n.next) }
+// outdated reports whether time alone changes a state by now.
+func (n *sessionCounts) outdated(now time.Time) bool { return !n.next.IsZero() && !now.Before(n.next) }
 
 // count describes sessions again.
 func (n *sessionCounts) count(s *server.State, now time.Time) {
@@ -54,7 +54,7 @@ func (n *sessionCounts) count(s *server.State, now time.Time) {
 		n.of, n.states = s.Rows, map[string]counted{}
 		names = session.Names(s.Rows.List(engine.Filter{Kind: session.KindSession}))
 	}
-	if n.due(now) {
+	if n.outdated(now) {
 		for name, c := range n.states { // order-free: each is described by itself
 			if !c.next.IsZero() && !now.Before(c.next) {
 				names = append(names, name)
