@@ -52,7 +52,7 @@ func (l *Controller) Explain(ctx context.Context, ref engine.Ref) (Explanation, 
 // obstacle is why no turn of ref can run now; empty if one can.
 func (l *Controller) obstacle(ref engine.Ref) (why string) {
 	if l.kinds[ref.Kind] == nil {
-		return noReconciler(ref).Message + ": register one, or delete the resource, which is orphaned when its grace is over"
+		return noReconciler(ref).Message + ": register one before Run. What is to be deleted is orphaned when its grace is over"
 	}
 	l.onQueue(context.Background(), func(o *queueOwner) {
 		switch r := o.running[ref]; {

@@ -75,7 +75,7 @@ func WithLogger(l *slog.Logger) Option { return func(c *config) { c.log = l } }
 
 // WithRepairGate asks gate before every repair; nil lets it run, a block keeps it
 // back until then or until a trigger. The gate runs on a worker: a slow one delays
-// only that resource. A blocked repair is shown as Drifted.
+// only that resource. Observe, Decide and it have ObserveTimeout together. A blocked repair is shown as Drifted.
 func WithRepairGate(gate func(context.Context, Repair) *engine.Block) Option {
 	return func(c *config) { c.gate = gate }
 }

@@ -45,8 +45,11 @@ func (l *Controller) sweep(ctx context.Context) {
 		if err != nil || row.Revision != found[i].Revision {
 			continue
 		}
-		if owed, missing := l.leftAlone(&row, raised[row.Ref]); missing {
+		owed, missing := l.leftAlone(&row, raised[row.Ref])
+		if _, known := l.leftBut(&row, raised[row.Ref], 0); known {
 			l.unqueued(row.Ref, row.Phase, owed)
+		}
+		if missing { // perhaps by a period that is new
 			l.enqueue(request{row.Ref, owed, engine.PriorityRetry, engine.Cause{Trigger: engine.TriggerRetry, ID: "sweep"}})
 		}
 	}
@@ -54,9 +57,14 @@ func (l *Controller) sweep(ctx context.Context) {
 
 // leftAlone reports whether the row wants a turn of which nothing is queued, and when.
 func (l *Controller) leftAlone(row *engine.Row, trigger int64) (owed time.Time, missing bool) {
-	in := engine.Input{
-		Snap: &engine.Snapshot{Row: *row, TriggerN: trigger}, Policy: policyOf(l.kinds[row.Ref.Kind]), Now: l.cfg.now(),
-	}
+	return l.leftBut(row, trigger, policyOf(l.kinds[row.Ref.Kind]).Resync)
+}
+
+// leftBut is leftAlone with another period of resync.
+func (l *Controller) leftBut(row *engine.Row, trigger int64, resync time.Duration) (owed time.Time, missing bool) {
+	p := *policyOf(l.kinds[row.Ref.Kind])
+	p.Resync = resync
+	in := engine.Input{Snap: &engine.Snapshot{Row: *row, TriggerN: trigger}, Policy: &p, Now: l.cfg.now()}
 	l.onQueue(context.Background(), func(o *queueOwner) {
 		o.drain()
 		owed, missing = o.queue.Unqueued(in)

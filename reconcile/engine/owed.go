@@ -13,7 +13,7 @@ func Owed(in Input) (at time.Time, ok bool) {
 	rec := Record{Row: *row}
 	rec.wakeAtDeadlines(in)
 	switch {
-	case in.Snap.TriggerN != 0, !row.Phase.atRest() && row.Phase != Retrying:
+	case !row.Phase.atRest() && row.Phase != Retrying:
 		by = max(in.now(), 1)
 	case in.Policy.Resync > 0:
 		by = in.now().add(in.Policy.Resync + time.Millisecond)
@@ -22,15 +22,22 @@ func Owed(in Input) (at time.Time, ok bool) {
 	return by.time(), by != 0
 }
 
+// lateness is how much later than it is owed a turn may be queued: after an error of the store.
+const lateness = 2 * time.Second
+
 // Unqueued reports whether nothing of the row is queued, and no turn of it runs, by when it is owed
-// one: the row would be left as it is. A turn that runs queues what is owed at its end.
+// one, or although a trigger of the outbox waits for it: the row would be left as it is. A turn
+// that runs queues what is owed at its end.
 func (q *Queue) Unqueued(in Input) (owed time.Time, missing bool) {
 	owed, ok := Owed(in)
-	if !ok {
-		return owed, false
-	}
 	at, queued := q.By(in.Snap.Row.Ref)
-	return owed, !queued || !at.IsZero() && at.After(owed) && at.After(in.Now)
+	switch {
+	case in.Snap.Row.Phase.Terminal():
+		return owed, false
+	case !queued:
+		return owed, ok || in.Snap.TriggerN != 0
+	}
+	return owed, ok && !at.IsZero() && at.After(owed.Add(lateness))
 }
 
 // Stuck reports whether nothing follows this record although its row is on its way: after a turn

@@ -216,3 +216,36 @@ func TestClockThatGoesBack(t *testing.T) {
 		t.Fatalf("half a second back brings %+v forward", it)
 	}
 }
+
+// TestUnqueued: by what is recorded alone, a row that wants a turn is found if nothing is queued of
+// it, or too late; one that may rest, or whose turn runs, is not.
+func TestUnqueued(t *testing.T) {
+	now, p := instant(1_000_000), Policy{}.WithDefaults()
+	row := Row{Ref: Ref{"k", "a"}, Generation: 1, state: state{SetAt: now}}
+	for _, phase := range allPhases {
+		row.Phase = phase
+		q := NewQueue()
+		in := Input{Snap: &Snapshot{Row: row}, Policy: &p, Now: now.time()}
+		want := !phase.atRest()
+		check := func(what string, want bool) {
+			t.Helper()
+			if _, missing := q.Unqueued(in); missing != want {
+				t.Errorf("%s, %s: missing is %v", phase, what, missing)
+			}
+		}
+		check("nothing queued", want)
+		in.Snap.TriggerN = 3
+		check("a trigger waits", !phase.Terminal())
+		in.Snap.TriggerN = 0
+		in.Snap.Row.state.NotAfter = now + 60_000
+		check("it has a deadline", !phase.Terminal())
+		q.SetDeadline(row.Ref, (now + 60_000).time())
+		check("the deadline is queued", want)
+		q.SetDeadline(row.Ref, (now + 90_000).time())
+		check("the deadline is queued too late", !phase.Terminal())
+		q.Add(row.Ref, now.time(), PriorityRetry, Cause{Trigger: TriggerRetry})
+		check("queued", false)
+		q.Pop(now.time())
+		check("its turn runs", false)
+	}
+}
