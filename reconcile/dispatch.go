@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"context"
+	"log/slog"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -352,8 +353,8 @@ func (o *queueOwner) finish(r *run, res result) {
 		o.passed[res.ref]++
 		if o.passed[res.ref] == engine.PassedOften {
 			o.l.stats.passed.Add(1)
-			o.l.cfg.log.Warn("a resource asks for turns at a time that has passed, again and again; each pause is twice the last",
-				"ref", res.ref.String(), "next", res.wake)
+			o.l.report(slog.LevelWarn, res.ref, "time-passed", "a resource asks for turns at a time that has passed, again and again; each pause is twice the last",
+				"next", res.wake)
 		}
 	} else if len(o.passed) > 0 {
 		delete(o.passed, res.ref)

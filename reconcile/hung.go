@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"log/slog"
 	"math"
 	"slices"
 	"time"
@@ -125,8 +126,8 @@ func (o *queueOwner) hang(r *run, now time.Time) {
 	o.queue.Leave(r.ref)
 	o.queue.SetPlaces(kind, max(0, o.l.cfg.workers-o.hung[kind]))
 	h := r.hungCall()
-	o.l.cfg.log.Error("a call of a reconciler has not returned in time; its resource gets no other one until it has",
-		"ref", r.ref.String(), "call", h.Call, "dueBy", h.DueBy, "hungOfKind", o.hung[kind], "places", o.l.cfg.workers)
+	o.l.report(slog.LevelError, r.ref, engine.CodeHung, "a call of a reconciler has not returned in time; its resource gets no other one until it has",
+		"call", h.Call, "dueBy", h.DueBy, "hungOfKind", o.hung[kind], "places", o.l.cfg.workers)
 	o.late.add(r.ref, now)
 }
 
@@ -142,7 +143,7 @@ func (o *queueOwner) returned(r *run) {
 		if o.hung[kind] == 0 {
 			delete(o.hung, kind)
 		}
-		o.l.cfg.log.Warn("a call of a reconciler that had not returned in time has", "ref", r.ref.String(), "call", call(r.call.Load()).String())
+		o.l.report(slog.LevelWarn, r.ref, engine.CodeHung, "a call of a reconciler that had not returned in time has", "call", call(r.call.Load()).String())
 	}
 	o.closeOver()
 	if o.gone.Load() && len(o.running) == 0 {

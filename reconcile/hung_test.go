@@ -99,9 +99,11 @@ func (b *bench) end() time.Duration {
 	return time.Since(began)
 }
 
+// apply sets what is desired in the store, as a program did that had the kind registered.
 func (b *bench) apply(in engine.Intent) {
 	b.t.Helper()
-	testkit.Value(b.Apply(context.Background(), in, hand))(b.t)
+	testkit.Value(b.store.Apply(context.Background(), in, time.Now(), hand))(b.t)
+	b.Enqueue(in.Ref, hand)
 }
 
 func (b *bench) row(ref engine.Ref) engine.Row {
@@ -235,7 +237,14 @@ func TestNothingHangsForEverInDeletion(t *testing.T) {
 				return // nothing to be deleted is a repair
 			}
 			var alerts []string
-			b := start(t, memory.New(), []reconcile.Option{reconcile.WithAfterCommit(func(ts []engine.Transition) {
+			store := memory.New()
+			if in == "nobody" { // but the program before
+				before := start(t, store, nil, kinds[0], reconcile.Of("k", newStuck(""), policy))
+				before.apply(engine.Upsert(ref("p", "a"), leaf{}))
+				pass(time.Second)
+				before.end()
+			}
+			b := start(t, store, []reconcile.Option{reconcile.WithAfterCommit(func(ts []engine.Transition) {
 				for _, x := range ts {
 					if x.Alert {
 						alerts = append(alerts, x.Ref.String())

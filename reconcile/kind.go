@@ -225,7 +225,7 @@ func DecideTwice[D, O any](m Reconciler[D, O], v engine.View[D, O]) (d engine.De
 	switch {
 	case err != nil:
 		return d, err
-	case !engine.Same(d, again):
+	case !reflect.DeepEqual(d, again):
 		return d, fmt.Errorf("deciding %s is not a function: it gave %s (%s), then %s (%s) on the same view", ref, d.Name(), d.Reason(), again.Name(), again.Reason())
 	case string(before) != string(after):
 		return d, fmt.Errorf("deciding %s changed its view", ref)

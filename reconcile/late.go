@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -86,7 +87,7 @@ func (d *lateOwner) attend(ctx context.Context, ref engine.Ref) {
 		return
 	case err != nil:
 		d.l.storeFailed(err)
-		d.l.cfg.log.Error("keep the deadlines of a resource whose turn cannot run", "ref", ref.String(), "error", err)
+		d.l.report(slog.LevelError, ref, codeStore, "keep the deadlines of a resource whose turn cannot run", "error", err)
 		next = d.l.cfg.now().Add(storeDelay)
 	}
 	if !next.IsZero() {

@@ -59,7 +59,7 @@ func (b *logLimit) admit(k logKey, now time.Time) (more int, ok bool) {
 }
 
 // report is the one place where the controller logs what concerns a resource: Error for what
-// needs a person, Warn for what failed and is tried again, Info for what was taken up again, and
+// needs a person, Warn for what failed and is tried again, Info for what begins afresh, and
 // Debug for every other transition.
 func (l *Controller) report(level slog.Level, ref engine.Ref, code engine.Code, message string, attrs ...any) {
 	if !l.cfg.log.Enabled(context.Background(), level) {
@@ -110,7 +110,7 @@ func (l *Controller) reportMoves(ts []engine.Transition) {
 		case t.Reason.Code == engine.CodeActTimeout:
 			level, message = slog.LevelWarn, "an act ran past its timeout"
 		case t.Reason.Code == engine.CodeInterrupted, t.Reason.Code == engine.CodeRevived, t.Reason.Code == engine.CodeRetryRequested:
-			level, message = slog.LevelInfo, "a resource is taken up again"
+			level, message = slog.LevelInfo, "a resource begins afresh"
 		case t.Error != "":
 			level, message = slog.LevelWarn, "an act or an observation failed"
 		case t.To == engine.Drifted && t.From != engine.Drifted:

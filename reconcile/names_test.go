@@ -36,7 +36,7 @@ var named = map[string]string{
 }
 
 // valued matches the constants and errors of package engine that a program names.
-var valued = regexp.MustCompile(`^(Pending|Acting|Verifying|Retrying|Waiting|Converged|Degraded|Drifted|Deleting|Failed|Deleted|Orphaned|Report|Enforce|Continue|Abort|Op[A-Z].*|Trigger[A-Z].*|Code[A-Z].*|Max(Report|EventData|EventName|Unhandled|Causes)|Err.*|Never)$`)
+var valued = regexp.MustCompile(`^(Pending|Acting|Verifying|Retrying|Waiting|Converged|Degraded|Drifted|Deleting|Failed|Deleted|Orphaned|Report|Enforce|Continue|Abort|Op[A-Z].*|Trigger[A-Z].*|Code[A-Z].*|Max(Report|EventData|EventName|Unhandled|Causes|Passed)|PassedOften|Err.*|Never)$`)
 
 // TestNamesOfTheEngine: types.go and values.go have each name with its own documentation, its fields and its methods,
 // so that go doc of package reconcile is all that is needed.

@@ -69,7 +69,7 @@ func WithWorkers(n int) Option { return func(c *config) { c.workers = max(1, n) 
 // resource that failed, one that did not converge by its deadline, one that was orphaned, a panic,
 // a store that fails, a kind that has no reconciler. Warn is for what is tried again: acts and
 // observations that fail, acts past their timeout, drift that is not repaired. Info is for what
-// is taken up again, Debug for every other transition. Each line has the ref and a code. Of one kind
+// begins afresh, Debug for every other transition. Each line has the ref and a code. Of one kind
 // and code at most ten lines a minute are written; how many were left out is in the next one.
 func WithLogger(l *slog.Logger) Option { return func(c *config) { c.log = l } }
 

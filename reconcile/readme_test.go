@@ -231,3 +231,19 @@ func main() { _ = reconcile.New(memory.New()) }
 		t.Errorf("the README has another number of modules than %d", listed)
 	}
 }
+
+// TestProgramsOfOthers runs three programs of another module, which have no name but of packages reconcile and
+// memory: certificates below a site, a webhook with deadlines, a cron job.
+func TestProgramsOfOthers(t *testing.T) {
+	testkit.Long(t, "builds a program")
+	files := map[string]string{}
+	for _, name := range testkit.Value(filepath.Glob("testdata/outside/*_test.go"))(t) {
+		files[filepath.Base(name)] = string(testkit.Value(os.ReadFile(name))(t))
+	}
+	if len(files) != 3 {
+		t.Fatalf("%d programs, want 3", len(files))
+	}
+	dir := module(t, files)
+	golang(t, dir, "vet", ".")
+	golang(t, dir, "test", ".")
+}

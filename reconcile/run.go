@@ -101,7 +101,7 @@ func (r *run) do(ctx context.Context) result {
 			return result{ref: r.ref, again: r.causes, wake: r.l.cfg.now(), keep: true}
 		case err != nil:
 			r.l.storeFailed(err)
-			r.l.report(slog.LevelError, r.ref, codeStore, "the store failed, and the turn is taken again in a second", "error", err)
+			r.l.report(slog.LevelError, r.ref, codeStore, "the store failed, and the turn begins again in a second", "error", err)
 			return result{ref: r.ref, again: r.causes, wake: r.l.cfg.now().Add(storeDelay), keep: true}
 		case !again:
 			return res

@@ -69,6 +69,17 @@ const (
 	Never = engine.Never
 )
 
+// MaxPassed is how many turns of other priorities begin at most, deadlines apart, while
+// one of a priority is due: aged, and one of each other priority that was passed over longer.
+const (
+	MaxPassed = engine.MaxPassed
+)
+
+// PassedOften is after how many turns in a row a time that has passed is given as the reason.
+const (
+	PassedOften = engine.PassedOften
+)
+
 // Errors of stores.
 var (
 	// ErrNotFound: no row has this ref.

@@ -64,17 +64,14 @@ func (d Decision) With(children ...Intent) Decision {
 
 // Versioned sets the version of the form of each child that is to be present, by kind. Below 2 it sets none.
 func (d Decision) Versioned(of func(kind string) int) Decision {
-	var all []Intent
-	for i, c := range d.children.all {
-		if n := of(c.Ref.Kind); n > 1 && c.Op == OpUpsert {
-			if all == nil {
-				all = append(all, d.children.all...)
-			}
-			all[i].Version = n
+	all, changed := d.Children(), false
+	for i := range all {
+		if n := of(all[i].Ref.Kind); n > 1 && all[i].Op == OpUpsert {
+			all[i].Version, changed = n, true
 		}
 	}
-	if all != nil {
-		d.children = grown[Intent]{all: all}
+	if changed {
+		d.children = grown[Intent]{}.with(all...)
 	}
 	return d
 }
@@ -162,7 +159,7 @@ func (d Decision) MarshalJSON() ([]byte, error) {
 		Report   json.RawMessage `json:"report,omitempty"`
 		Handled  int64           `json:"handled,omitempty"`
 		Within   time.Duration   `json:"within,omitempty"`
-	}{d.Name(), "", d.action, d.until, d.reason, d.children.all, d.verdicts.all, d.Report(), d.handled, d.within}
+	}{d.Name(), "", d.action, d.until, d.reason, d.Children(), d.Verdicts(), d.Report(), d.handled, d.within}
 	if d.action != nil {
 		out.Action = d.action.ActionName()
 	}

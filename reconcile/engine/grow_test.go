@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"runtime"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -41,15 +42,20 @@ func TestDecisionsAreValues(t *testing.T) {
 
 // TestADecisionIsMadeInLinearTime: adding children one by one does not copy them each time.
 func TestADecisionIsMadeInLinearTime(t *testing.T) {
-	of := func(n int) float64 {
-		return testing.AllocsPerRun(5, func() {
-			d := IsConverged(Reason{})
-			for range n {
-				d = d.With(Delete(Ref{"k", "a"})).WithVerdicts(Verdict{})
-			}
-		})
+	of := func(n int) uint64 {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		d := IsConverged(Reason{})
+		for range n {
+			d = d.With(Delete(Ref{"k", "a"})).WithVerdicts(Verdict{})
+		}
+		runtime.ReadMemStats(&after)
+		if len(d.Children()) != n {
+			t.Fatalf("it has %d children, want %d", len(d.Children()), n)
+		}
+		return after.TotalAlloc - before.TotalAlloc
 	}
-	if few, many := of(100), of(1600); many > 3*few {
-		t.Errorf("%.0f allocations for 1600 children and %.0f for 100, want about twice as many", many, few)
+	if few, many := of(1000), of(16000); many > 32*few {
+		t.Errorf("%d bytes for 16000 children and %d for 1000, want about 16 times as many", many, few)
 	}
 }

@@ -36,7 +36,7 @@ func isNoOp(in *Input, d *Decision) bool {
 	row := &in.Snap.Row
 	if d.name != "converged" || row.Phase != Converged || row.ConvergedGen != row.Generation ||
 		row.Delete || row.Attempts != 0 || row.state.Steps != 0 || row.state.RetryAt != 0 || row.state.GivenUp ||
-		row.state.Action != "" || row.Reason != d.reason || len(d.children.all) != 0 ||
+		row.state.Action != "" || row.Reason != d.reason || d.children.len() != 0 ||
 		d.err != nil || row.state.Report != d.reportAfter(row.state.Report) || row.state.Handled < d.handled {
 		return false
 	}
@@ -55,8 +55,8 @@ func turnOf(in Input, d Decision, block *Block) Record {
 	}
 	row := &in.Snap.Row
 	if !row.state.GivenUp && !row.Delete {
-		find := in.Snap.finder(len(d.children.all))
-		for _, i := range d.children.all {
+		find := in.Snap.finder(d.children.len())
+		for _, i := range d.Children() {
 			if err := rec.child(in, find(i.Ref), i); err != nil {
 				// Nothing of a decision with a bad intent is applied.
 				rec = newRecord(in)
@@ -121,8 +121,8 @@ func (rec *Record) child(in Input, cur *Row, i Intent) error {
 // abort rules on failed children. It reports whether the row gave up because of one.
 func (rec *Record) abort(in Input, d Decision) bool {
 	var bad *Row
-	given := make(map[Verdict]FailureAction, len(d.verdicts.all)) // by child and generation
-	for _, v := range d.verdicts.all {
+	given := make(map[Verdict]FailureAction, d.verdicts.len()) // by child and generation
+	for _, v := range d.Verdicts() {
 		given[Verdict{Child: v.Child, Generation: v.Generation}] = v.Action
 	}
 	for i := range in.Snap.Children {
