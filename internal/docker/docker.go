@@ -80,7 +80,7 @@ type Options struct {
 	BinChanged func()
 	// Wall is the wall clock, as far as it is trusted.
 	Wall func() clock.Instant
-	// Clock is the one that ends of resources are told by; nil takes Now.
+	// Clock is the clock of the ends of resources; nil takes Now.
 	Clock  func() time.Time
 	Resync clock.Duration // full look without events
 	Log    *slog.Logger

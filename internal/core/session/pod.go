@@ -234,7 +234,7 @@ func noRoom(o *PodSeen) string {
 	return why
 }
 
-// removes says what a host still has to remove, and what keeps it from that.
+// removes is the reason of a pod that its host still has: what the host reports to keep it.
 func (o *PodSeen) removes(host string) string {
 	if o.Kept == "" {
 		return "host " + host + " removes " + o.Left[0]

@@ -46,8 +46,7 @@ type Bounds struct {
 	RequireSigned bool `json:"requireSigned,omitempty"`
 }
 
-// Span is a duration that a person's document writes as a text such as 10m; signed documents and the API have
-// milliseconds.
+// Span is a duration that fleet.yaml has as a text such as 10m, and signed documents and the API in milliseconds.
 type Span clock.Duration
 
 // UnmarshalJSON reads either.

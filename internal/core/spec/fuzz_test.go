@@ -48,7 +48,7 @@ func FuzzSpan(f *testing.F) {
 		if err != nil || again.UnmarshalJSON(written) != nil || again != s {
 			t.Fatalf("%s became %s and %d, %v", raw, written, again, err)
 		}
-		if s >= 0 && (text.UnmarshalJSON([]byte(`"`+clock.Duration(s).String()+`"`)) != nil || text != s) {
+		if s >= 0 && s <= Span(365*clock.Day) && (text.UnmarshalJSON([]byte(`"`+clock.Duration(s).String()+`"`)) != nil || text != s) {
 			t.Fatalf("%s is written as %s", raw, clock.Duration(s))
 		}
 	})

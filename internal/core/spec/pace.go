@@ -31,8 +31,8 @@ func (s *Set) Pace() (p Pace) {
 	return p
 }
 
-// DefaultStopGrace is what engines give a container to stop that says nothing of it, and HookTime bounds one
-// command around a start or a stop.
+// DefaultStopGrace is the grace of a container that has none of its own, as engines have it, and HookTime bounds
+// one command around a start or a stop.
 const (
 	DefaultStopGrace = 10 * clock.Second
 	HookTime         = 2 * clock.Minute

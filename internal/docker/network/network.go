@@ -35,7 +35,7 @@ type Options struct {
 // Reconciler keeps networks as declared.
 type Reconciler struct {
 	o    Options
-	turn chan struct{} // has one token, which is held from the last check to the end of a create
+	turn chan struct{} // the token of the one that is being made, from its last check to the end of the call
 
 	mu     sync.Mutex
 	making map[string]bool                         // titles of networks that are being made anew

@@ -35,7 +35,7 @@ import (
 
 // TestNothingRunsPastItsEnd plays hosts with workspaces that have an end, on an engine that may be slow or not answer
 // for a while: containers that ignore their signal, are paused, have commands before their stop that do not end, and
-// any grace. Nothing runs past its end but where the engine itself did not answer, which is told; and what stops when
+// any grace. Nothing runs past its end but where the engine itself did not answer, which the reason names; and what stops when
 // it is asked to is gone soon, whatever the others do. STEADY_DEADLINES is how many are played, STEADY_SEED the first.
 func TestNothingRunsPastItsEnd(t *testing.T) {
 	runs, first := 300, uint64(1)
@@ -58,7 +58,7 @@ func TestNothingRunsPastItsEnd(t *testing.T) {
 		})
 	}
 	t.Logf("%+v", sum)
-	if runs >= 300 && (sum.killed == 0 || sum.obeyed == 0 || sum.hung == 0 || sum.alone == 0 || sum.told == 0) {
+	if runs >= 300 && (sum.killed == 0 || sum.obeyed == 0 || sum.hung == 0 || sum.alone == 0 || sum.named == 0) {
 		t.Error("some of what is to be tried did not happen")
 	}
 }
@@ -84,7 +84,7 @@ func TestHunt(t *testing.T) {
 }
 
 // ends counts what came of the containers.
-type ends struct{ obeyed, killed, hung, alone, told, restarts int }
+type ends struct{ obeyed, killed, hung, alone, named, restarts int }
 
 // dock is a host with an engine of the simulation.
 type dock struct {
@@ -244,7 +244,7 @@ func (d *dock) play() (found []string) {
 	if d.r.IntN(3) == 0 {
 		crash = time.Now().Add(d.some(16 * time.Minute))
 	}
-	told := map[int]bool{}
+	seen := map[int]bool{}
 	for time.Now().Before(until) && !d.over() {
 		<-time.After(time.Second)
 		synctest.Wait()
@@ -253,7 +253,7 @@ func (d *dock) play() (found []string) {
 			if at := b.removedAt; !at.IsZero() && now.Sub(at) >= 0 && now.Sub(at) < time.Second {
 				d.declare()
 			}
-			d.told(b, now, told)
+			d.named(b, now, seen)
 		}
 		if !crash.IsZero() && !now.Before(crash) {
 			stop()
@@ -277,17 +277,17 @@ func (d *dock) over() bool {
 	return true
 }
 
-// told looks whether a workspace that runs past its end says that the engine does not answer.
-func (d *dock) told(b *simBox, now time.Time, told map[int]bool) {
-	if told[b.n] || !b.dead.IsZero() || b.tries > 0 || now.Sub(b.endsAt) < 90*time.Second || d.answers(now) == now {
+// named checks that the reason of a workspace that runs past its end names the engine.
+func (d *dock) named(b *simBox, now time.Time, seen map[int]bool) {
+	if seen[b.n] || !b.dead.IsZero() || b.tries > 0 || now.Sub(b.endsAt) < 90*time.Second || d.answers(now) == now {
 		return
 	}
 	row, err := d.store.Get(d.t.Context(), b.ref())
 	testkit.Must(d.t, err)
-	if told[b.n] = true; !strings.Contains(row.Reason.Message, "container engine") {
+	if seen[b.n] = true; !strings.Contains(row.Reason.Message, "container engine") {
 		d.fail(b, "%s is past its end and is %s: %s", b.name(), row.Phase, row.Reason)
 	}
-	d.sum.told++
+	d.sum.named++
 }
 
 // answers is when an engine that does not answer at an instant does so.

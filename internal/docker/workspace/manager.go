@@ -112,7 +112,7 @@ type Options struct {
 	// Wake has a workspace looked at once a stop that went on between its turns has ended. Without it acts wait
 	// for every stop.
 	Wake func(engine.Ref)
-	// Clock is the one that ends of resources are told by; nil takes Now.
+	// Clock is the clock of the ends of resources; nil takes Now.
 	Clock func() time.Time
 	Log   *slog.Logger
 	Now   func() time.Time // wall clock, with its monotonic part; nil takes time.Now
