@@ -1534,6 +1534,7 @@ export interface SessionParameter {
 export interface SessionPart {
   after?: SessionGate[] | null;
   duplicates?: string;
+  late?: boolean;
   moves?: boolean;
   name: string;
   onFailure?: string;
