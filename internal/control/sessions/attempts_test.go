@@ -122,3 +122,47 @@ parts:
 		}
 	})
 }
+
+// TestAHostThatIsAwayIsNoAttempt: a command waits for its host, and fails as often as before once that is back.
+func TestAHostThatIsAwayIsNoAttempt(t *testing.T) {
+	for _, fails := range []bool{false, true} {
+		inBubble(t, []string{"a"}, func(w *world) {
+			f, problems := sessionfile.Read("lab.yaml", []byte(`name: lab
+timeslot: {end: in 5h}
+parts:
+- name: p
+  onFailure: continue
+  pods: [{name: p, compose: {services: {shell: {image: "box:1"}}}}]
+  phases: [{name: wait, await: go, timeout: 1h}, {name: x, retries: 1, command: {pod: p, service: shell, run: [check]}}]
+`), time.Now())
+			if f == nil {
+				t.Fatal(problems)
+			}
+			create(w, "lab", f.Spec)
+			pass(5 * time.Minute)
+			w.online("a", false)
+			w.check(w.runner.Receive(w.ctx, "lab", "p/wait", engine.Event{Source: "x", ID: "1", Type: "go"}))
+			pass(5 * time.Minute)
+			if j := w.status("lab").Parts[0].Phases[1]; j.State != session.PhaseRunning || j.Reason != "host a is offline" || j.Attempts != 0 {
+				t.Fatalf("%+v\n%s", j, w.story("lab"))
+			}
+			if fails {
+				w.mu.Lock()
+				w.exec = errors.New("exit code 7")
+				w.mu.Unlock()
+			}
+			w.online("a", true)
+			pass(5 * time.Minute)
+			w.mu.Lock()
+			ran := len(w.ran)
+			w.mu.Unlock()
+			state, runs := session.PhaseOver, 1
+			if fails {
+				state, runs = session.PhaseFailed, 2
+			}
+			if j := w.status("lab").Parts[0].Phases[1]; j.State != state || ran != runs {
+				t.Errorf("%d runs, want %d: %+v\n%s", ran, runs, j, w.story("lab"))
+			}
+		})
+	}
+}

@@ -59,7 +59,7 @@ func (p phases) Act(ctx context.Context, r engine.Resource[session.Phase], a eng
 	if r, refused := errors.AsType[*refusedJob](err); refused {
 		return reconcile.Terminal(r.code, err)
 	}
-	if attempt.Last {
+	if _, waits := reconcile.IsBlocked(err); attempt.Last && !waits {
 		return reconcile.Terminal(engine.CodeExhausted, &lastAttempt{attempt.N, err})
 	}
 	return err
@@ -84,15 +84,20 @@ func (e *lastAttempt) Unwrap() error { return e.error }
 
 // run runs a command in a workspace of the phase's part, on the host that has it now.
 func (p phases) run(ctx context.Context, r engine.Resource[session.Phase], a session.RunCommand) error {
-	host := ""
+	host, away := "", false
 	if err := p.srv.ViewState(ctx, func(s *server.State) {
 		b, _ := s.Booked.Of(a.Pod)
 		host = b.Host
+		known := s.Plan.Hosts[host]
+		away = known != nil && !known.Online
 	}); err != nil {
 		return err
 	}
-	if host == "" {
+	switch {
+	case host == "":
 		return fmt.Errorf("pod %s has no host", a.Command.Pod)
+	case away:
+		return reconcile.Blocked(engine.NewReason(session.CodeAway, "host "+host+" is offline"))
 	}
 	return p.srv.Exec(ctx, host, a.Command.Workspace, a.Command.Argv, actor+" for "+r.Ref.ID)
 }

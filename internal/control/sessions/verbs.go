@@ -232,7 +232,7 @@ func (r *Runner) SetPart(ctx context.Context, name, part string, stopped bool, a
 				if s.Parts[i].Stopped == stopped {
 					return wire.Refuse(wire.ErrConflict, "part %s of session %s was not changed: it is %s already", part, name, done)
 				}
-				s.Parts[i].Stopped = stopped
+				s.Parts[i].Stopped, s.Parts[i].Late = stopped, !r.now().Before(s.Timeslot.Start)
 				return nil
 			}
 		}

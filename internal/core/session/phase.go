@@ -93,9 +93,10 @@ func (ph *Phase) attempts() (most int, again bool) {
 	return cmp.Or(ph.Attempts, DefaultAttempts), false
 }
 
-// SetAttempts sets what the server is set to, for phases without retries.
+// SetAttempts sets what only the server sets in a session that is asked for: n attempts of phases without retries.
 func (s *Spec) SetAttempts(n int) {
 	for i := range s.Parts {
+		s.Parts[i].Late = false
 		for k := range s.Parts[i].Phases {
 			s.Parts[i].Phases[k].Attempts = n
 		}
@@ -128,7 +129,7 @@ func triesOf(s engine.Status, events []engine.Event) (t tries) {
 // failedJobs counts the jobs of a phase that failed, or whose end is unknown: its row counts the one that is under
 // way, or was accepted, too.
 func failedJobs(s engine.Status) int {
-	if s.Phase == engine.Retrying {
+	if s.Phase == engine.Retrying || s.Phase == engine.Waiting && s.Reason.Code == CodeAway {
 		return s.Attempts
 	}
 	return max(0, s.Attempts-1)

@@ -60,11 +60,13 @@ type Part struct {
 	OnFailure engine.FailureAction `json:"onFailure,omitempty"`
 	// Moves has a pod go to another host when its own is lost or drained, once the lease is over by
 	// which the old host ends what runs there alone; Duplicates allowed: at once.
-	Moves      bool    `json:"moves,omitempty"`
-	Duplicates string  `json:"duplicates,omitempty"`
-	Stopped    bool    `json:"stopped,omitempty"`
-	Pods       []Pod   `json:"pods,omitempty"`
-	Phases     []Phase `json:"phases,omitempty"`
+	Moves      bool   `json:"moves,omitempty"`
+	Duplicates string `json:"duplicates,omitempty"`
+	Stopped    bool   `json:"stopped,omitempty"`
+	// Late is set of a part that was started after the start of the session: it cannot be ready by then.
+	Late   bool    `json:"late,omitempty" doc:"set by the server"`
+	Pods   []Pod   `json:"pods,omitempty"`
+	Phases []Phase `json:"phases,omitempty"`
 }
 
 // DuplicatesAllowed lets two of a pod run for a while, where it moves.

@@ -27,8 +27,10 @@ const (
 	codeAwaits    engine.Code = "awaits-event"
 	codeTimeout   engine.Code = "event-timeout"
 	codeOver      engine.Code = "over"
-	codeMoving    engine.Code = "moving"
-	codeEnding    engine.Code = "ending"
+	// CodeAway is of a job whose host is offline: it waits, and has not failed.
+	CodeAway   engine.Code = "host-away"
+	codeMoving engine.Code = "moving"
+	codeEnding engine.Code = "ending"
 )
 
 // PartSpec is what is desired of a part's row.
@@ -117,7 +119,7 @@ func Decide(v engine.View[Spec, NeedsNothing]) engine.Decision {
 				next = at
 			}
 		default:
-			intents = append(intents, s.Timeslot.bounds(engine.Upsert(ref, PartSpec{Part: *p, Timeslot: s.Timeslot, ByStart: len(p.After) == 0 && s.Timeslot.Start.After(s.Timeslot.ProvisionAt)})).WithOrder(i).Because("declared by session "+v.Resource.Ref.ID))
+			intents = append(intents, s.Timeslot.bounds(engine.Upsert(ref, PartSpec{Part: *p, Timeslot: s.Timeslot, ByStart: len(p.After) == 0 && !p.Late && s.Timeslot.Start.After(s.Timeslot.ProvisionAt)})).WithOrder(i).Because("declared by session "+v.Resource.Ref.ID))
 		}
 	}
 	for _, c := range v.Children {

@@ -1543,6 +1543,7 @@ export interface SessionParameter {
 export interface SessionPart {
   after?: SessionGate[] | null;
   duplicates?: string;
+  late?: boolean;
   moves?: boolean;
   name: string;
   onFailure?: string;
