@@ -133,6 +133,7 @@ func TestTextOfJSON(t *testing.T) {
 		{what: "line ends, tabs and the mark stay", text: "\ufeff{\r\n\t\"a\": {\r\n\t\t\"x\": 1\r\n\t}\r\n}", id: "b", config: `{"y":1}`, want: "\ufeff{\r\n\t\"a\": {\r\n\t\t\"x\": 1\r\n\t},\r\n\t\"b\": {\r\n\t\t\"y\": 1\r\n\t}\r\n}"},
 		{what: "the last one goes, one comes", text: "{\n  \"o\": {\n    \"a\": {}\n  }\n}\n", at: "o", id: "a", want: "{\n  \"o\": {}\n}\n"},
 		{what: "the first one comes", text: "{\n  \"o\": {}\n}\n", at: "o", id: "a", config: `{"x":1}`, want: "{\n  \"o\": {\n    \"a\": {\n      \"x\": 1\n    }\n  }\n}\n"},
+		{what: "tabs after colons", text: "{\n\t\"a\":\t{\n\t\t\"x\":\t[1, 2]\n\t}\n}\n", id: "a", config: `{"x":[1,2,3],"y":{"z":1}}`, want: "{\n\t\"a\":\t{\n\t\t\"x\":\t[1, 2, 3],\n\t\t\"y\":\t{\"z\":\t1}\n\t}\n}\n"},
 		{what: "a type that JSON has not", text: `{"a": {"x": 1}}`, id: "a", config: `{"x":{"!date":"2024-05-01"}}`, words: []string{"x: ", "!date"}},
 		{what: "a real key with a mark", text: `{"a": {"!x": 1}}`, id: "a", config: `{"!map":{"!x":2}}`, want: `{"a": {"!x": 2}}`},
 		{what: "an object goes from among some without a name", text: `{"l": [{"name": "a"}, {"x": 1}, {"name": ""}]}`, at: "l", identity: "name", id: "a", want: `{"l": [{"x": 1}, {"name": ""}]}`},

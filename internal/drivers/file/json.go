@@ -219,6 +219,9 @@ func colonOf(raw []byte) string {
 			r.pos++
 		}
 	}
+	if strings.HasPrefix(r.raw[r.pos:], ":\t") {
+		return ":\t"
+	}
 	if r.pos+1 < len(r.raw) && r.raw[r.pos+1] != ' ' && !strings.Contains(r.raw[:r.pos], "\n") {
 		return ":"
 	}
@@ -231,7 +234,12 @@ type jsonSyntax struct{ colon string }
 func (jsonSyntax) wide() bool     { return true }
 func (jsonSyntax) braces() string { return "" }
 
-func (s jsonSyntax) between() string { return "," + s.colon[1:] }
+func (s jsonSyntax) between() string {
+	if s.colon == ":" {
+		return ","
+	}
+	return ", "
+}
 
 func (s jsonSyntax) member(key []string) string { return quoted(key[0]) + s.colon }
 
