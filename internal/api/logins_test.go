@@ -436,7 +436,7 @@ func TestWrongCodesKeepNobodyOut(t *testing.T) {
 		"codes in turn":            func(i int) string { return fmt.Sprintf(`{"code":"WRONG%021d"}`, i) },
 		"tokens in turn":           func(i int) string { return byToken(fmt.Sprintf("wrong-%d", i)) },
 	} {
-		slowed := 0
+		slowed, begun := 0, time.Now()
 		for i := range 40 {
 			res, _ := w.answer("", "POST", loginsPath, body(i))
 			if res.StatusCode == 429 {
@@ -447,6 +447,9 @@ func TestWrongCodesKeepNobodyOut(t *testing.T) {
 		}
 		if slowed < 20 {
 			t.Errorf("%s: %d of 40 were slowed down", what, slowed)
+		}
+		if took := time.Since(begun); took < time.Duration(slowed)*100*time.Millisecond {
+			t.Errorf("%s: %d that were slowed down were all answered after %s", what, slowed, took)
 		}
 	}
 	w.login(right)

@@ -2,19 +2,14 @@ package api_test
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"fmt"
 	"log/slog"
 	"math"
-	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/coder/websocket"
 
 	"github.com/steadyfleet/steady/internal/api"
 	"github.com/steadyfleet/steady/internal/api/operator"
@@ -27,50 +22,12 @@ import (
 	"github.com/steadyfleet/steady/nodesdk"
 )
 
-// silence has connections open that never say hello, and again whenever one is ended, until the test is over. It
-// returns when each was open once, or was refused.
-func (w *world) silence(connections int) {
-	pool := x509.NewCertPool()
-	pool.AppendCertsFromPEM(w.ca())
-	ctx, stop := context.WithCancel(context.Background())
-	var all, once sync.WaitGroup
-	for range connections {
-		first := sync.OnceFunc(once.Done)
-		once.Add(1)
-		all.Go(func() {
-			defer first()
-			transport := &http.Transport{TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS13, RootCAs: pool, NextProtos: []string{"http/1.1"}, ClientSessionCache: tls.NewLRUClientSessionCache(1)}}
-			defer transport.CloseIdleConnections()
-			for ctx.Err() == nil {
-				conn, _, err := websocket.Dial(ctx, w.url()+nodesdk.Path, &websocket.DialOptions{HTTPClient: &http.Client{Transport: transport}, Subprotocols: []string{nodesdk.Subprotocol}})
-				if err == nil {
-					_, _, err = conn.Read(ctx) // the challenge
-				}
-				first()
-				if err == nil {
-					_, _, _ = conn.Read(ctx) // until it is ended
-				}
-				if conn != nil {
-					_ = conn.CloseNow()
-				}
-				again := time.NewTimer(200 * time.Millisecond) // of a stranger that floods
-				select {
-				case <-again.C:
-				case <-ctx.Done():
-				}
-			}
-		})
-	}
-	once.Wait()
-	w.t.Cleanup(func() { stop(); all.Wait() })
-}
-
 // TestSilentConnectionsKeepNoNodeOut: beside more connections of strangers than the server lets wait, a node of another address
 // is let in when it comes, and one of the same address after a few tries.
 func TestSilentConnectionsKeepNoNodeOut(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.silence(400)
+	w.attackers(attackJob{Attack: "silent sockets"})
 	for from, most := range map[string]int{"127.0.0.2": 1, "127.0.0.3": 1, "127.0.0.1": 19} { // order-free: each by itself
 		n := w.wireNode("gw-" + from[len(from)-1:])
 		n.from = from

@@ -15,12 +15,17 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/steadyfleet/steady/internal/cli"
 	"github.com/steadyfleet/steady/internal/cli/command"
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/nodeconfig"
 	"github.com/steadyfleet/steady/internal/docker/dockertest"
+	"github.com/steadyfleet/steady/internal/store/embedded"
 	"github.com/steadyfleet/steady/internal/testkit"
 )
 
@@ -67,6 +72,7 @@ func scripts(dir string) testscript.Params {
 			"seal":     seal,
 			"put":      put,
 			"examples": examples,
+			"believe":  believe,
 		},
 	}
 }
@@ -111,6 +117,30 @@ func TestTPMScripts(t *testing.T) {
 		return nil
 	}
 	testscript.Run(t, p)
+}
+
+// believe has the log of a server that is stopped end as an older server left it, which believed what a node claimed: its newest
+// operation. believe DATA NODE SESSION OP.
+func believe(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 4 {
+		ts.Fatalf("usage: believe DATA NODE SESSION OP")
+	}
+	session, err := strconv.ParseUint(args[2], 10, 64)
+	ts.Check(err)
+	op, err := strconv.ParseUint(args[3], 10, 64)
+	ts.Check(err)
+	ctx := context.Background()
+	dir, err := command.StoreFolder(ts.MkAbs(args[0]))
+	ts.Check(err)
+	s, err := embedded.Open(ctx, dir, embedded.Options{})
+	ts.Check(err)
+	head, err := s.Acquire(ctx, "an older server", clock.FromTime(time.Now()))
+	ts.Check(err)
+	ev := event.NodeConnected{OnNode: event.OnNode{Node: args[1]}, Session: session, Driver: "d", Version: "v", Op: op, Collections: []event.NodeCollection{{Kind: nodeconfig.Flow}}}
+	entry, err := event.NewEntry(clock.FromTime(time.Now()), ev.On(), ev)
+	ts.Check(err)
+	_, err = s.Append(ctx, head.Seq, head.Term, []event.Entry{entry})
+	ts.Check(errors.Join(err, s.Close()))
 }
 
 // exit runs a command that must end with a code: exit CODE COMMAND [ARG...].

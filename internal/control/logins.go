@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"sync"
+	"time"
 
 	"github.com/steadyfleet/steady/internal/core/access"
 	"github.com/steadyfleet/steady/internal/core/clock"
@@ -18,6 +19,10 @@ import (
 // token, for each is a record of the log. Whoever fails keeps nobody out who gives what is right: a secret is too long to be
 // guessed at any rate.
 var loginRate = server.RateLimit{Tokens: 1, Per: 3 * clock.Second, Burst: 20}
+
+// failedPause is how long the answer to a login takes that is one too many of those that failed: who sends them one after the
+// other takes no processor from others.
+const failedPause = 100 * time.Millisecond
 
 // maxRates bounds whose logins are counted.
 const maxRates = 4096
@@ -67,6 +72,7 @@ func (c *Control) Login(ctx context.Context, from, secret, code string) (Operato
 		given := sha256.Sum256([]byte(secret + code))
 		for _, who := range []string{"code " + string(given[:]), "from " + from} { // one that is sent again and again does not use up what is left to others there
 			if tooOften := c.logins.spend(who, c.now()); tooOften != nil {
+				pause(ctx, failedPause)
 				return Operator{}, "", tooOften
 			}
 		}
@@ -78,6 +84,16 @@ func (c *Control) Login(ctx context.Context, from, secret, code string) (Operato
 		return Operator{}, "", err
 	}
 	return c.openLogin(ctx, token)
+}
+
+// pause returns after a time, or when ctx ends.
+func pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
 }
 
 func (c *Control) tokenOf(secret, code string) (id string, err error) {

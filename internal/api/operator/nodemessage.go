@@ -71,6 +71,9 @@ var nodeMessages = []message{
 		case v.Already:
 			how += ", as it was already"
 		}
+		if v.Respelt {
+			how += ", with values that the node names as another spelling"
+		}
 		return objectOn(v.SyncOf) + " " + prose.Detailed(how, v.Effect)
 	}),
 	row(func(v event.PushFailed) string {

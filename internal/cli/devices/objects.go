@@ -2,6 +2,7 @@ package devices
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -153,6 +154,9 @@ func (a *objects) show() *cobra.Command {
 				parts = append(parts, role+" has "+x.Values[role])
 			}
 			a.Printf("Its legs do not agree on %s: %s\n", term.Printable(x.Field), term.Printable(strings.Join(parts, ", ")))
+		}
+		for _, x := range o.Respelt {
+			a.Printf("Respelt by node %s: %s was asked for as %s, and it has %s, which it names as the same\n", x.Node, term.Printable(x.Field), term.Printable(x.Requested), term.Printable(cmp.Or(x.Actual, "no such field")))
 		}
 		text, err := writeDefinition(o.Kind, o.Definition)
 		if err == nil {

@@ -2,6 +2,7 @@ package drift_test
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -96,4 +97,30 @@ func TestNameIsGoodAfterAnOlderServer(t *testing.T) {
 	registered(t, s, "t2")
 	testkit.Value(s.Step(hello(0), 7))(t)
 	pushes(t, s, "h")
+}
+
+// TestRespeltFieldsAreNamed: what a node has by its word otherwise than was requested is shown with both values; what it has as
+// requested, and a push that the server does not believe, is not.
+func TestRespeltFieldsAreNamed(t *testing.T) {
+	for what, c := range map[string]struct {
+		has, want string
+		respelt   []drift.Respelling
+	}{
+		"as requested":            {`{"host":"localhost","port":1}`, "", []drift.Respelling{}},
+		"another spelling":        {`{"host":"127.0.0.1","port":1}`, `{"host":"127.0.0.1","port":1}`, []drift.Respelling{{Role: nodeconfig.Flow, Node: "n", Field: "host", Requested: "localhost", Actual: "127.0.0.1"}}},
+		"a field that it drops":   {`{"host":"localhost"}`, `{"host":"localhost"}`, []drift.Respelling{{Role: nodeconfig.Flow, Node: "n", Field: "port", Requested: "1"}}},
+		"without the node's word": {`{"host":"127.0.0.1","port":1}`, "", []drift.Respelling{}},
+	} {
+		s := drift.New()
+		registered(t, s, "t1")
+		testkit.Value(s.Step(hello(0), 2))(t)
+		testkit.Value(s.Step(drift.Snapshot{Node: "n", Session: 1, Complete: true, Instance: "i"}, 3))(t)
+		set := drift.Set{Kind: nodeconfig.Flow, Name: "f", Definition: nodeconfig.Definition{Legs: []nodeconfig.Leg{{Role: nodeconfig.Flow, Node: "n", Config: []byte(`{"host":"localhost","port":1}`)}}}}
+		testkit.Value(s.Edit(set, drift.By{Actor: "op", Reason: "test"}, 4))(t)
+		x := drift.Actual{Kind: nodeconfig.Flow, ID: "f", ETag: "e", Op: 1, OpETag: "e", Config: []byte(c.has)}
+		testkit.Value(s.Step(drift.Answer{Node: "n", Session: 1, Op: 1, Outcome: drift.Applied, Object: &x, Want: []byte(c.want)}, 5))(t)
+		if o := testkit.Value(s.ObjectDetail(nodeconfig.Flow, "f", 6))(t); !slices.Equal(o.Respelt, c.respelt) {
+			t.Errorf("%s: %+v, expected %+v", what, o.Respelt, c.respelt)
+		}
+	}
 }

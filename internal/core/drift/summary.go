@@ -40,6 +40,9 @@ func (l *LegRow) summary() status.Summary {
 		out.Level, out.Reason, out.Since, out.Who = status.Critical, cmp.Or(l.Error, l.Code), l.FailedSince, status.Operator
 		of := nodeconfig.Command(l.Kind)
 		out.Next = []status.Remedy{show, status.Do(status.ObjectEdit, of, l.Name), status.Do(status.ObjectPush, of, l.Name)}
+		if l.Wait != nil && l.Wait.Code == WaitsConflict { // nothing is pushed before somebody decided
+			out.Next = []status.Remedy{status.Do(status.DriftShow, l.Episode), show}
+		}
 		return out
 	case l.Episode != "" && l.Wait != nil && l.Wait.Code == WaitsConflict:
 		return status.Summary{Word: WordConflict, Level: status.Warning, Reason: l.Wait.Message, Who: status.Operator, Next: []status.Remedy{status.Do(status.DriftShow, l.Episode)}}

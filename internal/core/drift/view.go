@@ -1,6 +1,7 @@
 package drift
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -132,13 +133,25 @@ type ObjectDetail struct {
 	// Inconsistent are fields that its legs should share, and have in different ways on
 	// their nodes.
 	Inconsistent []Inconsistency `json:"inconsistent"`
-	Ports        []string        `json:"ports,omitempty"` // that something else listens on, as its node has it or claims
+	// Respelt are fields that a node has otherwise than they were asked for, by its word that it spells them so.
+	Respelt []Respelling `json:"respelt"`
+	Ports   []string     `json:"ports,omitempty"` // that something else listens on, as its node has it or claims
 }
 
 // Inconsistency is a field that legs of one object have in different ways.
 type Inconsistency struct {
 	Field  string            `json:"field"`
 	Values map[string]string `json:"values"` // by role
+}
+
+// Respelling is a field of a leg whose last push was acknowledged with another value: whether both mean the same, the server
+// has by the node's word alone. Actual is empty where the node does not have the field.
+type Respelling struct {
+	Role      string `json:"role"`
+	Node      string `json:"node"`
+	Field     string `json:"field"`
+	Requested string `json:"requested"`
+	Actual    string `json:"actual,omitempty"`
 }
 
 // EpisodeRow is an open episode of drift.
@@ -311,12 +324,31 @@ func (s *State) ObjectDetail(kind, name string, now clock.Instant) (ObjectDetail
 	if err != nil {
 		return ObjectDetail{}, err
 	}
-	out := ObjectDetail{ObjectRow: s.objectRow(o, now), Definition: o.Definition, History: o.History, Inconsistent: s.inconsistent(o)}
+	out := ObjectDetail{ObjectRow: s.objectRow(o, now), Definition: o.Definition, History: o.History, Inconsistent: s.inconsistent(o), Respelt: s.respelt(o)}
 	if !o.Removed {
 		used, claimed := s.PortConflicts(kind, name, o.Definition, nil)
 		out.Ports = append(used, claimed...)
 	}
 	return out, nil
+}
+
+// respelt lists what nodes acknowledged and have otherwise. Secrets are left out: a digest is no spelling.
+func (s *State) respelt(o *Object) []Respelling {
+	out := []Respelling{}
+	for i := range o.Definition.Legs {
+		d := &o.Definition.Legs[i]
+		l := o.Legs[d.Role]
+		if l == nil || l.Acked == nil || l.Status != Pushed || bytes.Equal(l.Acked.Desired, l.Acked.Observed) {
+			continue
+		}
+		rules := s.RulesOf(d.Node, o.Kind, o.Name)
+		for _, x := range rules.Compare(l.Acked.Desired, l.Acked.Observed, nil) {
+			if x.Desired != "" && !rules.Withholds(x.Field) && !strings.HasPrefix(x.Observed, nodeconfig.KeyedPrefix) {
+				out = append(out, Respelling{d.Role, d.Node, x.Field, x.Desired, x.Observed})
+			}
+		}
+	}
+	return out
 }
 
 // inconsistent lists the fields that legs should share and have in different ways, as far as

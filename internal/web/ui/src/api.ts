@@ -910,6 +910,7 @@ export interface ObjectDetail {
   name: string;
   ports?: string[] | null;
   removed?: boolean;
+  respelt: Respelling[] | null;
   status: string;
   summary: Summary;
   version: number;
@@ -955,6 +956,7 @@ export interface ObjectSet {
   ports?: string[] | null;
   removed?: boolean;
   requested?: number;
+  respelt: Respelling[] | null;
   status: string;
   summary: Summary;
   unchanged?: boolean;
@@ -1334,6 +1336,14 @@ export interface ResourceVerb {
   message?: string;
   possible: boolean;
   verb: string;
+}
+
+export interface Respelling {
+  actual?: string;
+  field: string;
+  node: string;
+  requested: string;
+  role: string;
 }
 
 export interface RestoreWait {
