@@ -78,7 +78,7 @@ func TestMetricsThatAreNamedExist(t *testing.T) {
 // something was found.
 var onDemand = []string{"steady_release_source_healthy", "steady_release_source_success_timestamp_seconds", "steady_release_source_looks_total", "steady_resources_failed", "steady_agents",
 	"steady_audit_findings_total", "steady_node_episode_age_seconds", "steady_node_connections_refused_total",
-	"steady_node_push_age_seconds", "steady_session_late_seconds", "steady_attention_age_seconds"}
+	"steady_node_push_age_seconds", "steady_session_late_seconds"}
 
 // scrape reads a server's metrics.
 func (w *world) scrape() string {

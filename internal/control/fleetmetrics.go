@@ -37,7 +37,7 @@ var fleetGauges = []struct {
 	{"hosts_behind", "Hosts in contact that run another bundle than the newest that their channel gives them, and whose turn does not come by itself, by why.", []string{"reason"}},
 	{"hosts_needing_reboot", "Enrolled hosts that run a kernel or another part otherwise than their system has it until they are rebooted, as they say.", nil},
 	{"attention_items", "Items of the inbox that are not acknowledged, by kind and level, as steady attention lists them.", []string{"kind", "level"}},
-	{"attention_age_seconds", "How long the oldest item of the inbox is open that is not acknowledged, by kind; absent without one.", []string{"kind"}},
+	{"attention_age_seconds", "How long the oldest item of the inbox is open that is not acknowledged, by kind; 0 without one.", []string{"kind"}},
 	{"attention_acknowledged", "Items of the inbox that are acknowledged.", nil},
 	{"resources_failed", "Resources in Error on all hosts, by kind.", []string{"kind"}},
 	{"rollout_status", "1 for the status of the newest rollout of a channel.", []string{"channel", "status"}},
@@ -209,10 +209,12 @@ func (m *fleetMetrics) attention(ctx context.Context, g gauges, list []status.In
 			oldest[kind] = list[i].Since
 		}
 	}
-	for kind, since := range oldest { // order-free: a collection is a set
-		if since != 0 {
-			g.put("attention_age_seconds", seconds(m.c.now().Sub(since)), kind)
+	for _, kind := range itemKinds {
+		age := 0.0
+		if since := oldest[kind]; since != 0 {
+			age = seconds(m.c.now().Sub(since))
 		}
+		g.put("attention_age_seconds", age, kind)
 	}
 	for k, n := range counts { // order-free: a collection is a set
 		g.set("attention_items", n, k.kind, k.level)
