@@ -68,7 +68,9 @@ func (r *run) perform(ctx context.Context, k kind, in engine.Input, dueBy time.T
 	name := a.ActionName()
 	r.action.Store(&name)
 	r.enter(callAct, dueBy)
-	done := apart("Act", func() error { return k.act(tctx, in, a) })
+	begun := in
+	begun.Snap = &engine.Snapshot{Row: in.Snap.Row} // in changes while it runs
+	done := apart("Act", func() error { return k.act(tctx, begun, a) })
 	r.acting.Store(true)
 	defer r.acting.Store(false)
 	sooner := time.AfterFunc(time.Hour, func() { cancel(ErrActTimeout) })
