@@ -203,6 +203,7 @@ func (l *Controller) collectGarbage(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
+			l.sweep(ctx) // not at the start, which queues everything
 		}
 	}
 }
@@ -212,7 +213,6 @@ func (l *Controller) keepHouse(ctx context.Context) {
 	for _, name := range l.names {
 		l.collectKind(ctx, name)
 	}
-	l.sweep(ctx)
 }
 
 func (l *Controller) collectKind(ctx context.Context, name string) {

@@ -349,12 +349,6 @@ func (o *queueOwner) finish(r *run, res result) {
 	for _, c := range res.again.List() {
 		o.queue.Add(res.ref, res.wake, c.Trigger.Priority(), c)
 	}
-	if res.why != 0 {
-		o.queue.Add(res.ref, res.wake, res.why.Priority(), engine.Cause{Trigger: res.why})
-	}
-	if !res.keep {
-		o.queue.SetDeadline(res.ref, res.deadline)
-	}
 	if res.passed {
 		o.passed[res.ref]++
 		if o.passed[res.ref] == engine.PassedOften {
@@ -365,7 +359,7 @@ func (o *queueOwner) finish(r *run, res result) {
 	} else if len(o.passed) > 0 {
 		delete(o.passed, res.ref)
 	}
-	o.queue.Done(res.ref) // now, so that the key need not leave the queue
+	o.queue.Finish(res.ref, res.wake, res.why, res.deadline, res.keep)
 	r.reset()
 	o.idle = append(o.idle, r)
 }

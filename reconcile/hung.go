@@ -101,7 +101,9 @@ func (o *queueOwner) findHung(now time.Time) (next time.Time) {
 		until := r.until.Load()
 		hangs := until + r.patience().Milliseconds()
 		switch {
-		case r.hung || until == 0:
+		case r.hung:
+		case until == 0: // between two calls: the next one will not wake Run for itself
+			first = min(first, now.Add(longestPatience).UnixMilli())
 		case hangs > now.UnixMilli():
 			first = min(first, hangs)
 		default:

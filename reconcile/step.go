@@ -39,8 +39,9 @@ func (l *Controller) Stepper(ctx context.Context) (*Stepper, error) {
 // is due, and returns when the next of either is.
 func (s *Stepper) Step() (next time.Time) {
 	o := s.l.owner
-	if now := s.l.cfg.now(); !now.Before(s.tidy) {
+	if now := s.l.cfg.now(); !now.Before(s.tidy) || now.Add(housekeeping).Before(s.tidy) {
 		s.l.keepHouse(s.ctx)
+		s.l.sweep(s.ctx)
 		s.tidy = now.Add(housekeeping)
 	}
 	for r := o.first(); r != nil; {

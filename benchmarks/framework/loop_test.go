@@ -27,7 +27,8 @@ type world struct {
 	reached     chan struct{}
 	first       chan struct{} // closed by the first look
 
-	triggers []trigger // by key; nil while there are none
+	seen     []atomic.Bool // keys that were looked at; nil while nobody counts
+	triggers []trigger     // by key; nil while there are none
 	began    time.Time
 }
 
@@ -58,6 +59,10 @@ func (w *world) look(ref engine.Ref) {
 		if t := &w.triggers[key]; t.asked.Load() != 0 {
 			t.served.CompareAndSwap(0, int64(time.Since(w.began)))
 		}
+	}
+	if w.seen != nil {
+		key, _ := strconv.Atoi(ref.ID)
+		w.seen[key].Store(true)
 	}
 	n := w.looks.Add(1)
 	if n == 1 {

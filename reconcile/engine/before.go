@@ -127,29 +127,42 @@ func (rec *Record) limitChildren(in Input) {
 	}
 }
 
+// dues has a row, what its deadlines depend on, and the time.
+type dues struct {
+	row    *Row
+	parent *Row // nil if there is none
+	policy *Policy
+	now    instant
+}
+
+func (in *Input) dues() dues { return dues{&in.Snap.Row, in.Snap.Parent, in.Policy, in.now()} }
+
+func (in *Input) expiresAt() instant  { return in.dues().expiresAt() }
+func (in *Input) deleteBy() instant   { return in.dues().deleteBy() }
+func (in *Input) convergeBy() instant { return in.dues().convergeBy() }
+func (in *Input) reviveAt() instant   { return in.dues().reviveAt() }
+
 // expiresAt is when a row is deleted by itself: at its NotAfter. One with a DeleteBy that ends together with
 // its parent leaves the first half of that time to the parent, which deletes in order.
-func (in *Input) expiresAt() instant {
-	row := &in.Snap.Row
-	at := row.state.NotAfter
-	if p := in.Snap.Parent; at != 0 && p != nil && p.state.NotAfter == at && row.state.DeleteBy > at {
-		at += (row.state.DeleteBy - at) / 2
+func (d dues) expiresAt() instant {
+	at := d.row.state.NotAfter
+	if p := d.parent; at != 0 && p != nil && p.state.NotAfter == at && d.row.state.DeleteBy > at {
+		at += (d.row.state.DeleteBy - at) / 2
 	}
 	return at
 }
 
 // deleteBy is when a deleting row becomes an orphan.
-func (in *Input) deleteBy() instant {
-	row := &in.Snap.Row
-	return earliest(row.state.SetAt.add(in.Policy.CleanupGrace), row.state.DeleteBy)
+func (d dues) deleteBy() instant {
+	return earliest(d.row.state.SetAt.add(d.policy.CleanupGrace), d.row.state.DeleteBy)
 }
 
 // convergeBy is when the generation has failed unless it converged before; 0 if
 // nothing is due. A life after the first that the policy asks for has no such end, nor is a
 // retry bound by what had passed when it began: a parent says it again with each decision.
-func (in *Input) convergeBy() instant {
-	row := &in.Snap.Row
-	if row.Delete || row.state.GivenUp || row.state.Lives > 0 && in.Policy.Revive != 0 || row.ConvergedGen == row.Generation {
+func (d dues) convergeBy() instant {
+	row := d.row
+	if row.Delete || row.state.GivenUp || row.state.Lives > 0 && d.policy.Revive != 0 || row.ConvergedGen == row.Generation {
 		return 0
 	}
 	if by := row.state.ConvergeBy; by > row.state.EpisodeAt || row.state.EpisodeAt <= row.state.SetAt {
@@ -159,8 +172,8 @@ func (in *Input) convergeBy() instant {
 }
 
 // reviveAt is when what was given up gets another life; 0 if never.
-func (in *Input) reviveAt() instant {
-	row, wait := &in.Snap.Row, in.Policy.Revive
+func (d dues) reviveAt() instant {
+	row, wait := d.row, d.policy.Revive
 	if wait == 0 && row.Reason.Code == CodeExhausted {
 		wait = reviveExhausted
 	}
@@ -168,10 +181,10 @@ func (in *Input) reviveAt() instant {
 		return 0
 	}
 	for range min(row.state.Lives, 32) {
-		wait = min(2*wait, in.Policy.ReviveCap)
+		wait = min(2*wait, d.policy.ReviveCap)
 	}
-	at := in.after(row.state.FailedAt, wait)
-	if in.Policy.Revive == 0 && row.ConvergedGen != row.Generation && row.state.ConvergeBy.reached(at) {
+	at := d.after(row.state.FailedAt, wait)
+	if d.policy.Revive == 0 && row.ConvergedGen != row.Generation && row.state.ConvergeBy.reached(at) {
 		return 0 // it had until then
 	}
 	return at
@@ -179,9 +192,9 @@ func (in *Input) reviveAt() instant {
 
 // after is wait after an instant of the past. One that lies ahead is of a clock that went back
 // since: the wait is over.
-func (in *Input) after(past instant, wait time.Duration) instant {
-	if past > in.now()+jump {
-		return max(in.now(), 1)
+func (d dues) after(past instant, wait time.Duration) instant {
+	if past > d.now+jump {
+		return max(d.now, 1)
 	}
 	return past.add(wait)
 }
@@ -197,7 +210,7 @@ func (in *Input) retryAt(row *Row) instant {
 
 // actBy is when an act has to end: at by, or at the earliest deadline of its row.
 func (in *Input) actBy(by instant, row *Row) instant {
-	of := Input{Snap: &Snapshot{Row: *row}, Policy: in.Policy}
+	of := dues{row: row, policy: in.Policy, now: in.now()}
 	by = earliest(by, of.convergeBy())
 	if !row.Delete {
 		return earliest(by, row.state.NotAfter)

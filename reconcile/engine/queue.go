@@ -140,14 +140,13 @@ func (q *Queue) rest(it *item) {
 
 // watch puts an item that waits into the heap of deadlines, or takes it out.
 func (q *Queue) watch(it *item) {
-	s := slot{q.timedKey(it.deadline), it}
 	switch {
 	case it.deadline == never:
 		q.unwatch(it)
 	case it.late < 0:
-		q.late.push(s)
+		q.late.push(slot{q.timedKey(it.deadline), it})
 	default:
-		q.late.sift(int(it.late), s)
+		q.late.sift(int(it.late), slot{q.timedKey(it.deadline), it})
 	}
 }
 
@@ -189,19 +188,47 @@ func (q *Queue) pop(now time.Time, idle bool) (Item, bool) {
 
 // Done ends the turn of ref that Pop gave out. Without one it does nothing.
 func (q *Queue) Done(ref Ref) {
+	if it := q.items[ref]; it != nil && it.state >= taken {
+		q.done(it)
+	}
+}
+
+func (q *Queue) done(it *item) {
+	q.leave(it)
+	q.active--
+	q.rest(it)
+}
+
+// Finish is Done with what follows the turn: another one at wake for why, if that is not 0, and
+// the deadline, unless the one that is queued stays.
+func (q *Queue) Finish(ref Ref, wake time.Time, why Trigger, deadline time.Time, keep bool) {
 	it := q.items[ref]
 	if it == nil || it.state < taken {
 		return
 	}
-	q.Leave(ref)
-	q.active--
-	q.rest(it)
+	if why != 0 {
+		it.causes.Add(Cause{Trigger: why})
+		q.request(it, min(max(toInstant(wake), 0), never-1), min(why.Priority(), PriorityOperator))
+	}
+	if !keep {
+		it.deadline = never
+		if !deadline.IsZero() {
+			it.deadline = min(max(toInstant(deadline), 0), never-1)
+		}
+	}
+	q.done(it)
 }
 
 // Leave gives back the place of a turn that runs and needs none any more. Its ref is not given
 // out before Done.
 func (q *Queue) Leave(ref Ref) {
-	if it := q.items[ref]; it != nil && it.state == taken {
+	if it := q.items[ref]; it != nil {
+		q.leave(it)
+	}
+}
+
+func (q *Queue) leave(it *item) {
+	if it.state == taken {
 		it.state = left
 		q.ready.kinds[it.kind].active--
 	}
@@ -274,10 +301,12 @@ func (q *Queue) Back() time.Duration {
 }
 
 func (q *Queue) alloc(ref Ref) *item {
-	it := &item{}
+	var it *item
 	if n := len(q.free); n > 0 {
 		it = q.free[n-1]
 		q.free[n-1], q.free = nil, q.free[:n-1]
+	} else {
+		it = new(item)
 	}
 	it.ref, it.due, it.deadline, it.late, it.kind = ref, never, never, -1, q.ready.kind(ref.Kind)
 	q.items[ref] = it

@@ -63,8 +63,7 @@ func (rec *Record) fail(in Input, why Reason, giveUp bool) {
 	}
 	t := rec.move(in, Failed, why)
 	if news {
-		after := Input{Snap: &Snapshot{Row: rec.Row}, Policy: in.Policy, Now: in.Now}
-		rec.Row.state.RetryAt = after.reviveAt()
+		rec.Row.state.RetryAt = dues{row: &rec.Row, policy: in.Policy, now: in.now()}.reviveAt()
 	}
 	if rec.Row.state.EscalatedGen != rec.Row.Generation {
 		rec.Row.state.EscalatedGen = rec.Row.Generation
@@ -147,7 +146,7 @@ func (rec *Record) wakeAtDeadlines(in Input) {
 		rec.Wake, rec.Why, rec.Deadline, rec.Passed = time.Time{}, 0, time.Time{}, false
 		return
 	}
-	after := Input{Snap: &Snapshot{Row: *row, Parent: in.Snap.Parent}, Policy: in.Policy, Now: in.Now}
+	after := dues{row, in.Snap.Parent, in.Policy, in.now()}
 	if row.Delete {
 		if by := after.deleteBy(); !by.reached(in.now()) {
 			rec.wakeAt(by, TriggerDeadline)

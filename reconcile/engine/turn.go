@@ -337,7 +337,7 @@ func (t *turn) reconsider(a encodedAction) {
 		row.state.Action, row.state.ActionOK, t.rec.Write = action, false, true
 		return
 	}
-	if at := t.in.after(row.state.FailedAt, t.in.Policy.Retry.Cap); !at.reached(t.in.now()) {
+	if at := t.in.dues().after(row.state.FailedAt, t.in.Policy.Retry.Cap); !at.reached(t.in.now()) {
 		t.rec.wakeAt(at, TriggerRetry)
 		return
 	}
