@@ -67,12 +67,14 @@ type Op = engine.Op
 //	NotAfter time.Time // NotAfter: deleted when it passes, whatever is desired
 //	DeleteBy time.Time // DeleteBy: Orphaned when it passes before the resource is observed gone; the policy's CleanupGrace may end earlier
 //	Version int // Version is that of the form of Desired, 0 where it is not known
+//	Why string // Why is what the history has as the reason of what the intent changes, in words; empty: the code alone
 //	func (i Intent) WithVersion(n int) Intent // WithVersion sets the version of the form of what is desired; a controller does that for what goes through it
 //	func (i Intent) WithOrder(order int) Intent // WithOrder sets the order class
 //	func (i Intent) WithNotAfter(t time.Time) Intent // WithNotAfter sets the time that the resource must not outlive
 //	func (i Intent) WithConvergeBy(t time.Time) Intent // WithConvergeBy sets the time by which the resource has to converge
 //	func (i Intent) WithDeleteBy(t time.Time) Intent // WithDeleteBy sets the time by which a deletion has to be over
 //	func (i Intent) WithGeneration(n int64) Intent // WithGeneration has an Upsert fail with ErrConflict unless the resource has that generation, or is not there and it is 0: what was decided on a resource as it was read is not set on another one
+//	func (i Intent) Because(words string) Intent // Because sets the words that the history has as the reason of what the intent changes
 //	func (i Intent) Err() error // Err is the encoding error of an Upsert, if any
 type Intent = engine.Intent
 
@@ -174,6 +176,7 @@ type Ref = engine.Ref
 //	func (r *Row) State() []byte // State is the part of the row that only the framework reads, encoded
 //	func (r *Row) SetState(raw []byte) error // SetState sets the part of the row that State returned
 //	func (r *Row) Report() json.RawMessage // Report is what the parent has of it, encoded; nil if it has nothing
+//	func (r *Row) NotAfter() time.Time // NotAfter is the time that the resource must not outlive; zero: none
 //	func (r *Row) Handled() int64 // Handled is the number of the last event that is not shown again
 //	func (r *Row) Alerts() bool // Alerts reports whether the row needs a person: it is orphaned, or a root that failed and has not converged since, also while it has another life; and nobody acknowledged it
 //	func (r *Row) DesiredVersion() int // DesiredVersion is the version of the form of what is desired, 1 where none was given
@@ -283,6 +286,7 @@ type OpenRef = engine.OpenRef
 //	Kind string
 //	Parent Ref
 //	Phases []Phase
+//	func (f *Filter) Accepts(row *Row) bool // Accepts reports whether the row is among those that are read
 type Filter = engine.Filter
 
 // Block is one thing that a resource waits for.
@@ -305,6 +309,7 @@ type Code = engine.Code
 //
 //	Code Code
 //	Message string
+//	func (r Reason) WhyDeleted() string // WhyDeleted is why a resource is being deleted that has the reason r, in words; empty if that is not known
 //	func (r Reason) String() string // String prints code: words
 //	func (r Reason) Text() string // Text is the message for people, or the code where there are none
 type Reason = engine.Reason
@@ -326,6 +331,7 @@ type Status = engine.Status
 //	Delete bool // desired is absence; Converged then means observed gone
 //	Status Status
 //	Revision int64 // rises with every write to the row
+//	NotAfter time.Time // NotAfter is the time that it must not outlive, also while it is deleted; zero: none
 type Resource[D any] = engine.Resource[D]
 
 // View is all that Decide may know: no trigger, no store, no context.

@@ -1,6 +1,9 @@
 package engine
 
-import "errors"
+import (
+	"errors"
+	"slices"
+)
 
 // Errors of stores.
 var (
@@ -33,4 +36,10 @@ type Filter struct {
 	Kind   string
 	Parent Ref
 	Phases []Phase
+}
+
+// Accepts reports whether the row is among those that are read.
+func (f *Filter) Accepts(row *Row) bool {
+	return (f.Kind == "" || f.Kind == row.Ref.Kind) && (f.Parent.IsZero() || f.Parent == row.Parent) &&
+		(len(f.Phases) == 0 || slices.Contains(f.Phases, row.Phase))
 }

@@ -243,15 +243,22 @@ func (t *Table) Get(ref Ref) (Row, error) {
 
 // List reads rows, ordered by kind and id.
 func (t *Table) List(f Filter) []Row {
-	var out []Row
-	for ref, r := range t.rows {
-		if f.Kind != "" && f.Kind != ref.Kind || !f.Parent.IsZero() && f.Parent != r.row.Parent ||
-			len(f.Phases) > 0 && !slices.Contains(f.Phases, r.row.Phase) {
-			continue
-		}
-		out = append(out, r.row)
+	refs := t.Refs(f)
+	slices.SortFunc(refs, Ref.Compare)
+	out := make([]Row, len(refs))
+	for i, ref := range refs {
+		out[i] = t.rows[ref].row
 	}
-	slices.SortFunc(out, func(a, b Row) int { return a.Ref.Compare(b.Ref) })
+	return out
+}
+
+// Refs names the rows that List reads, in no order: the caller sorts them.
+func (t *Table) Refs(f Filter) (out []Ref) {
+	for ref, r := range t.rows {
+		if f.Accepts(&r.row) {
+			out = append(out, ref)
+		}
+	}
 	return out
 }
 

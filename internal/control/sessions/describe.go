@@ -4,15 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
-	"github.com/steadyfleet/steady/internal/core/server"
 	"github.com/steadyfleet/steady/internal/core/session"
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
-
-// rowsAtOnce bounds how many rows one read in the reducer copies: a session has up to 8,257 of them.
-const rowsAtOnce = 512
 
 // copied are rows of sessions as they were read, to be described outside of the reducer.
 type copied map[engine.Ref]engine.Row
@@ -32,18 +27,7 @@ func (r *Runner) copyOf(ctx context.Context, row engine.Row) (copied, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", row.Ref, err)
 	}
-	for some := range slices.Chunk(refs, rowsAtOnce) {
-		if err := r.srv.ViewState(ctx, func(s *server.State) {
-			for _, ref := range some {
-				if row, err := s.Rows.Get(ref); err == nil {
-					out[ref] = row
-				}
-			}
-		}); err != nil {
-			return nil, err
-		}
-	}
-	return out, nil
+	return out, logStore{r}.each(ctx, refs, func(row *engine.Row) { out[row.Ref] = *row })
 }
 
 // Show is one session.

@@ -3,6 +3,7 @@ package sessions
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
@@ -133,10 +134,39 @@ func (l logStore) Get(ctx context.Context, ref engine.Ref) (row engine.Row, err 
 	return row, err
 }
 
-// List implements reconcile.Store.
+// rowsAtOnce bounds how many rows one read in the reducer copies: a session has up to 8,257 of them.
+const rowsAtOnce = 512
+
+// List implements reconcile.Store. The rows are not of one instant.
 func (l logStore) List(ctx context.Context, f reconcile.Filter) (rows []engine.Row, err error) {
-	err = l.read(ctx, func(t *engine.Table) error { rows = t.List(f); return nil })
+	var refs []engine.Ref
+	if err := l.read(ctx, func(t *engine.Table) error { refs = t.Refs(f); return nil }); err != nil {
+		return nil, err
+	}
+	slices.SortFunc(refs, engine.Ref.Compare)
+	err = l.each(ctx, refs, func(row *engine.Row) {
+		if f.Accepts(row) {
+			rows = append(rows, *row)
+		}
+	})
 	return rows, err
+}
+
+// each visits those of the rows that there are, some of them at one instant.
+func (l logStore) each(ctx context.Context, refs []engine.Ref, visit func(*engine.Row)) error {
+	for some := range slices.Chunk(refs, rowsAtOnce) {
+		if err := l.read(ctx, func(t *engine.Table) error {
+			for _, ref := range some {
+				if row, err := t.Get(ref); err == nil {
+					visit(&row)
+				}
+			}
+			return nil
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Open implements reconcile.Store.
