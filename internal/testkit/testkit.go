@@ -73,7 +73,7 @@ func InTime(cond func() bool) bool {
 // Pause is how long to wait before a condition is asked again that took that long to
 // ask: a test that waits leaves the machine to what it waits for.
 func Pause(asked time.Duration) time.Duration {
-	return min(max(2*time.Millisecond, 5*asked), time.Second)
+	return min(max(2*time.Millisecond, 10*asked), time.Second)
 }
 
 // Files writes files below a folder, by their names relative to it with slashes.
