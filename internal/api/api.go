@@ -327,9 +327,10 @@ func (s *Server) start(ctx context.Context, listeners []net.Listener) {
 	ran := make(chan error, 1)
 	go func() { ran <- s.control.Run(ctx) }()
 	go s.trim(ctx)
-	served := make(chan error, len(listeners))
+	served, turns := make(chan error, len(listeners)), newComputing()
 	for i, l := range listeners {
-		go func() { served <- s.https[i].ServeTLS(l, "", "") }()
+		secure := newHandshakes(l, s.https[i].TLSConfig, s.log, turns)
+		go func() { served <- s.https[i].Serve(secure) }()
 	}
 	go func() {
 		defer close(s.done)

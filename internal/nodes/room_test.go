@@ -121,8 +121,8 @@ func TestAddressesTakeTurns(t *testing.T) {
 		if took := time.Since(begun); got > atOnce+2+int(took*100/time.Second) {
 			t.Errorf("%d begin in %s", got, took)
 		}
-		if refused == 0 || len(s.ring) > 0 || len(s.waiting) > 0 {
-			t.Errorf("%d are refused, %v wait", refused, s.ring)
+		if refused == 0 || s.waiting.Addresses() > 0 {
+			t.Errorf("%d are refused, %v wait", refused, s.waiting)
 		}
 	})
 }

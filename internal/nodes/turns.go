@@ -3,9 +3,10 @@ package nodes
 import (
 	"context"
 	"net/netip"
-	"slices"
 	"sync"
 	"time"
+
+	"github.com/steadyfleet/steady/internal/core/access"
 )
 
 // turns lets connections begin at a pace, and the addresses among those that wait one after the other.
@@ -15,24 +16,23 @@ type turns struct {
 
 	mu      sync.Mutex
 	pace    pace
-	waiting map[netip.Addr][]chan struct{} // in order; a channel is closed when its turn comes
-	ring    []netip.Addr                   // that have somebody who waits
+	waiting access.Turns[chan struct{}] // a channel is closed when its turn comes
 	ticking bool
 }
 
 func newTurns(perSecond int, most time.Duration) *turns {
-	return &turns{perSecond: perSecond, most: most, waiting: map[netip.Addr][]chan struct{}{}}
+	return &turns{perSecond: perSecond, most: most}
 }
 
 // full reports whether one more of an address would wait too long, behind so many that come before it.
 func (t *turns) full(from netip.Addr, before int) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return len(t.waiting[from]) > 0 && t.tooMany(from, before)
+	return t.waiting.Of(from) > 0 && t.tooMany(from, before)
 }
 
 func (t *turns) tooMany(from netip.Addr, before int) bool {
-	mine, addresses := len(t.waiting[from]), len(t.ring)
+	mine, addresses := t.waiting.Of(from), t.waiting.Addresses()
 	if mine == 0 {
 		addresses++
 	}
@@ -42,7 +42,7 @@ func (t *turns) tooMany(from netip.Addr, before int) bool {
 // take waits for a turn, and reports whether it came in time.
 func (t *turns) take(ctx context.Context, from netip.Addr) bool {
 	t.mu.Lock()
-	if len(t.ring) == 0 {
+	if t.waiting.Addresses() == 0 {
 		if wait, ok := t.pace.turn(t.perSecond, 0); ok && wait == 0 {
 			t.mu.Unlock()
 			return true
@@ -53,10 +53,7 @@ func (t *turns) take(ctx context.Context, from netip.Addr) bool {
 		return false
 	}
 	mine := make(chan struct{})
-	if len(t.waiting[from]) == 0 {
-		t.ring = append(t.ring, from)
-	}
-	t.waiting[from] = append(t.waiting[from], mine)
+	t.waiting.Add(from, mine)
 	if !t.ticking {
 		t.ticking = true
 		t.next()
@@ -79,37 +76,18 @@ func (t *turns) next() {
 	time.AfterFunc(wait, func() {
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		if t.ticking = len(t.ring) > 0; !t.ticking {
+		first, some := t.waiting.Next()
+		if t.ticking = some; !some {
 			return
-		}
-		from := t.ring[0]
-		first := t.waiting[from][0]
-		t.drop(from, 0)
-		if t.waiting[from] != nil { // its next one comes after those of the others
-			t.ring = append(t.ring[1:], from)
 		}
 		close(first)
 		t.next()
 	})
 }
 
-// drop takes one that waits out.
-func (t *turns) drop(from netip.Addr, i int) {
-	if list := slices.Delete(t.waiting[from], i, i+1); len(list) > 0 {
-		t.waiting[from] = list
-		return
-	}
-	delete(t.waiting, from)
-	t.ring = slices.DeleteFunc(t.ring, func(a netip.Addr) bool { return a == from })
-}
-
 // leave gives up waiting, and reports whether the turn had not come.
 func (t *turns) leave(from netip.Addr, mine chan struct{}) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	i := slices.Index(t.waiting[from], mine)
-	if i >= 0 {
-		t.drop(from, i)
-	}
-	return i >= 0
+	return t.waiting.Remove(from, mine)
 }
