@@ -206,7 +206,7 @@ func layer(name string, doc []byte, etag string) *lie {
 
 func everyEntry() wire.Managed {
 	return wire.Managed{Version: 3, Entries: []wire.ManagedEntry{
-		{Kind: spec.KindVolume, Name: "data", Spec: json.RawMessage(`{"driver":"local","labels":{"a":"b"}}`), Version: 2, NotAfter: 4_000_000_000_000, Actor: "eve", Owner: spec.SessionOwner("lab"), Envelope: json.RawMessage(`{"payload":"e30="}`)},
+		{Kind: spec.KindVolume, Name: "data", Spec: json.RawMessage(`{"driver":"local","labels":{"a":"b"}}`), Version: 2, NotAfter: 4_000_000_000_000, StopFrom: 3_999_999_000_000, Actor: "eve", Owner: spec.SessionOwner("lab"), Envelope: json.RawMessage(`{"payload":"e30="}`)},
 		{Kind: spec.KindWorkspace, Name: "web", Verb: "redeploy", Nonce: "n1", Requested: 3, Actor: "eve"},
 	}, Retries: []wire.Retry{{Resource: "generation/current", Nonce: "r1"}}}
 }

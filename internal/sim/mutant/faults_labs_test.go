@@ -13,7 +13,7 @@ func Labs() []Fault {
 		{Name: "a reservation lacks its GPUs", File: "internal/core/place/place.go", Finds: []string{"S56"},
 			From: "Resources: r.Resources, GPUs: d.GPUs}", To: "Resources: r.Resources, GPUs: map[bool][]int{false: d.GPUs}[ON]}"},
 		{Name: "a reservation outlives its pod", File: core + "bookings.go", Finds: []string{"S56"},
-			From: "		delete(b, row.Ref)\n", To: "		if !ON {\n\t\t\tdelete(b, row.Ref)\n\t\t}\n"},
+			From: "		delete(b.all, ref)\n\t\tb.leave(&had)\n", To: "		if !ON {\n\t\t\tdelete(b.all, ref)\n\t\t\tb.leave(&had)\n\t\t}\n"},
 		{Name: "a cleanup that is late goes on for ever", File: engine + "turn.go", Finds: []string{"S57", "L3"},
 			From: "if !t.rec.Row.Delete || !t.in.deleteBy()", To: "if ON || !t.rec.Row.Delete || !t.in.deleteBy()"},
 		{Name: "a reservation is not extended with its session", File: core + "pod.go", Finds: []string{"S56", "S57"},
