@@ -49,7 +49,12 @@ func Plain(s string) any {
 	return s
 }
 
+// A number that JSON writes alike stays as it is: what counts with its digits takes the square of their number.
+
 func integer(s string, base int) any {
+	if base == 10 && json.Valid([]byte(s)) {
+		return json.Number(s)
+	}
 	i, is := new(big.Int).SetString(s, base)
 	if !is {
 		return s
@@ -58,6 +63,9 @@ func integer(s string, base int) any {
 }
 
 func float(s string) any {
+	if json.Valid([]byte(s)) {
+		return json.Number(s)
+	}
 	sign, digits := "", strings.TrimPrefix(s, "+")
 	if strings.HasPrefix(digits, "-") {
 		sign, digits = "-", digits[1:]

@@ -254,7 +254,7 @@ func (t *Table) List(f Filter) []Row {
 
 // Refs names the rows that List reads, in no order: the caller sorts them.
 func (t *Table) Refs(f Filter) (out []Ref) {
-	for ref, r := range t.rows {
+	for ref, r := range t.rows { // order-free: the caller sorts
 		if f.Accepts(&r.row) {
 			out = append(out, ref)
 		}
