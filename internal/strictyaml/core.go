@@ -49,8 +49,8 @@ func Plain(s string) any {
 	return s
 }
 
-// A number that JSON writes alike stays as it is: what counts with its digits takes the square of their number.
-
+// integer is a whole number. One that JSON writes alike stays as it is, and so does such a float: what counts with
+// the digits takes the square of their number.
 func integer(s string, base int) any {
 	if base == 10 && json.Valid([]byte(s)) {
 		return json.Number(s)

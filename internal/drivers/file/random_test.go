@@ -28,9 +28,12 @@ func (d *drawnText) one(words ...string) string { return rapid.SampledFrom(words
 func (d *drawnText) chance(n int) bool { return rapid.IntRange(1, n).Draw(d.T, "chance") == 1 }
 
 func (d *drawnText) key() string {
-	k := d.one("a", "b-c", "d.e", "é", "1", "", "!date", "x y")
+	k := d.one("a", "b-c", "d.e", "é", "1", "!date", "x y", "")
+	if k == "" && !d.json {
+		k = "z"
+	}
 	switch {
-	case d.json || strings.Trim(k, "ab-c1") != "" || k == "":
+	case d.json || strings.Trim(k, "ab-c1z") != "" || k == "":
 		return `"` + k + `"`
 	case d.chance(6):
 		return "'" + k + "'"

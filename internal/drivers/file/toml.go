@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/big"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -26,6 +27,9 @@ const (
 	tomlDateTime = "!datetime"
 )
 
+// errNameless refuses what the parser loses values of.
+var errNameless = errors.New(`it has a key without a name (""), which is not supported in TOML: give it one`)
+
 // parse reads with a parser that the editor has no part in, and takes from the text what
 // that does not keep: the spelling of dates and times, and integers beyond 64 bits.
 func (tomlFormat) parse(raw []byte) (any, error) {
@@ -36,7 +40,10 @@ func (tomlFormat) parse(raw []byte) (any, error) {
 	if err != nil && (!errors.As(err, &bad) || !strings.Contains(bad.Message, "out of range")) {
 		return nil, noTOML(bad.Position)
 	}
-	small, literals := literalsOf(text)
+	small, literals, nameless := literalsOf(text)
+	if nameless {
+		return nil, errNameless
+	}
 	if err != nil {
 		if _, err = toml.Decode(small, &m); err != nil {
 			return nil, noTOML(bad.Position)
@@ -120,9 +127,8 @@ type literal struct {
 }
 
 // literalsOf lists those of a text, and has it with small numbers in the place of integers beyond
-// 64 bits, which a parser refuses.
-func literalsOf(text string) (string, []literal) {
-	var list []literal
+// 64 bits, which a parser refuses. Nameless reports whether there is an empty key.
+func literalsOf(text string) (_ string, list []literal, nameless bool) {
 	small := []byte(text)
 	var walk func(path []string, p *piece)
 	walk = func(path []string, p *piece) {
@@ -131,6 +137,7 @@ func literalsOf(text string) (string, []literal) {
 			if p.open == '[' {
 				step = []string{strconv.Itoa(i)}
 			}
+			nameless = nameless || slices.Contains(step, "")
 			walk(append(path[:len(path):len(path)], step...), it.value)
 		}
 		word := text[p.start:p.end]
@@ -145,11 +152,12 @@ func literalsOf(text string) (string, []literal) {
 		}
 	}
 	for _, s := range statementsOf(text) {
+		nameless = nameless || slices.Contains(s.path, "")
 		if s.value != nil {
 			walk(s.path, s.value)
 		}
 	}
-	return string(small), list
+	return string(small), list, nameless
 }
 
 func temporal(word string) bool {

@@ -112,3 +112,15 @@ func TestYAMLRefusals(t *testing.T) {
 		t.Errorf("5000 levels: %v", err)
 	}
 }
+
+// TestTOMLKeysWithoutNames: the parser loses values below such a key, wherever it stands; as a value "" is a text.
+func TestTOMLKeysWithoutNames(t *testing.T) {
+	for _, text := range []string{"\"\" = [\"new\", {}]\n", "'' = 1\n", "[\"\"]\n", "[a.\"\"]\nx = 1\n", "[[a.'']]\n", "x = [1, {\"\" = 2}]\n", "x.'' = 1\n", "x = {a.\"\" = 1}\n"} {
+		if _, err := (tomlFormat{}).parse([]byte(text)); !errors.Is(err, errNameless) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+	if _, err := (tomlFormat{}).parse([]byte("x = \"\"\ny = ['', {a = ''}] # \"\" = 1\n")); err != nil {
+		t.Error(err)
+	}
+}
