@@ -3,6 +3,7 @@ package reconcile_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,6 +17,7 @@ import (
 
 // lease is a kind of things that end by themselves and are renewed before: each act makes it last an hour.
 type lease struct {
+	mu    sync.Mutex
 	ends  map[string]time.Time
 	fails int // acts to come that fail
 	acts  int
@@ -26,6 +28,8 @@ type renew struct{}
 func (renew) ActionName() string { return "renew" }
 
 func (l *lease) Observe(_ context.Context, r reconcile.Resource[string]) (time.Time, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	return l.ends[r.Ref.ID], nil
 }
 
@@ -37,6 +41,8 @@ func (l *lease) Decide(v reconcile.View[string, time.Time]) reconcile.Decision {
 }
 
 func (l *lease) Act(_ context.Context, r reconcile.Resource[string], _ reconcile.Action) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if l.acts++; l.fails > 0 {
 		l.fails--
 		return errors.New("the issuer is away")
@@ -62,7 +68,9 @@ func TestTheZeroPolicyDoesWhatTimeAsksFor(t *testing.T) {
 		if row := testkit.Value(c.Get(ctx, ref))(t); row.Phase != reconcile.Converged || l.acts < 28 || !time.Now().Before(l.ends["a"]) {
 			t.Errorf("after a day it is %s (%s) with %d renewals", row.Phase, row.Reason, l.acts)
 		}
+		l.mu.Lock()
 		l.fails = 9 // more than a life has
+		l.mu.Unlock()
 		pass(time.Hour)
 		synctest.Wait()
 		if row := testkit.Value(c.Get(ctx, ref))(t); row.Phase != reconcile.Converged || !time.Now().Before(l.ends["a"]) {
@@ -98,8 +106,11 @@ func TestWhatWasGivenUpNeedsAPersonUntilItConverged(t *testing.T) {
 			pass(at.after)
 			synctest.Wait()
 			row := testkit.Value(c.Get(ctx, ref))(t)
-			if rows := testkit.Value(c.Attention(ctx))(t); len(rows) != at.needs || row.Lives() != at.lives || l.acts < at.acts {
-				t.Errorf("%s later: %d lives, %d acts, %d need a person (%s), want %+v", at.after, row.Lives(), l.acts, len(rows), row.Phase, at)
+			l.mu.Lock()
+			acts := l.acts
+			l.mu.Unlock()
+			if rows := testkit.Value(c.Attention(ctx))(t); len(rows) != at.needs || row.Lives() != at.lives || acts < at.acts {
+				t.Errorf("%s later: %d lives, %d acts, %d need a person (%s), want %+v", at.after, row.Lives(), acts, len(rows), row.Phase, at)
 			}
 		}
 		if alerts != 1 {

@@ -15,6 +15,7 @@ type Stepper struct {
 	ctx  context.Context
 	end  context.CancelCauseFunc
 	tidy time.Time // when housekeeping is due
+	kept bool      // house, before
 }
 
 // Stepper begins as Run does, and in its place. Whoever throws it away without a Stop has
@@ -41,8 +42,10 @@ func (s *Stepper) Step() (next time.Time) {
 	o := s.l.owner
 	if now := s.l.cfg.now(); !now.Before(s.tidy) || now.Add(housekeeping).Before(s.tidy) {
 		s.l.keepHouse(s.ctx)
-		s.l.sweep(s.ctx)
-		s.tidy = now.Add(housekeeping)
+		if s.kept { // not at the start, which queues everything
+			s.l.sweep(s.ctx)
+		}
+		s.tidy, s.kept = now.Add(housekeeping), true
 	}
 	for r := o.first(); r != nil; {
 		r = o.next(r, r.do(s.ctx))

@@ -125,10 +125,15 @@ func TestChoiceThatWasOvertakenIsDropped(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, "a", "b")
 				defer w.close()
+				w.mu.Lock()
 				w.overtake = overtake
+				w.mu.Unlock()
 				create(w, "lab", session.Spec{Timeslot: slot(), Parts: []session.Part{{Name: "p", Pods: []session.Pod{pod("n", 0)}}}})
 				pass(10 * time.Second)
-				if w.overtake != nil {
+				w.mu.Lock()
+				waits := w.overtake != nil
+				w.mu.Unlock()
+				if waits {
 					t.Fatal("nothing was booked")
 				}
 				if got := w.status("lab").Parts[0].Pods[0].Host; got != "b" {
