@@ -254,6 +254,6 @@ func (l *Controller) listOrphans(ctx context.Context, k kind) (refs []engine.Ref
 	case err := <-done:
 		return listed, err
 	case <-ctx.Done():
-		return nil, fmt.Errorf("Orphans has not returned in %s: %w", k.policy().ObserveTimeout, context.Cause(ctx))
+		return nil, fmt.Errorf("listing orphans has not returned in %s: %w", k.policy().ObserveTimeout, context.Cause(ctx))
 	}
 }

@@ -495,7 +495,7 @@ func (d *dock) ContainerStop(ctx context.Context, id string, grace time.Duration
 		}
 		b.mu.Unlock()
 		for time.Now().Before(at) && !b.isDead() {
-			<-time.After(min(time.Second, at.Sub(time.Now())))
+			<-time.After(min(time.Second, time.Until(at)))
 		}
 		b.mu.Lock()
 		first := b.dead.IsZero()
