@@ -28,6 +28,7 @@ func TestDay(t *testing.T) {
 // TestUpkeep is the second half of that day: what an operator does to a fleet that
 // works, the other version of the program among it.
 func TestUpkeep(t *testing.T) {
+	testkit.Only(t, testkit.Nightly(), "takes minutes and builds another version of the program: STEADY_NIGHTLY=1")
 	testkit.Needs(t, testkit.History)
 	operate(t, "testdata/upkeep", func(env *testscript.Env) {
 		env.Setenv("OTHER", testkit.OtherVersion(t))
