@@ -51,7 +51,7 @@ func ProcessOf(pid int, program string) (p Process, runs bool) {
 	fields := strings.Fields(string(rest))
 	up, _ := os.ReadFile("/proc/uptime")
 	since := strings.Fields(string(up))
-	const startTime = 19 // of the fields behind the name
+	const startTime = 19                                                                  // of the fields behind the name
 	if len(fields) <= startTime || len(since) == 0 || strings.Contains("ZX", fields[0]) { // one that ended has no arguments either
 		return p, false
 	}
