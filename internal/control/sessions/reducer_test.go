@@ -5,12 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
-	"runtime"
 	"runtime/debug"
 	"testing"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
@@ -83,18 +80,8 @@ func (w *crowd) do(ev event.Event) {
 
 // measured runs what the reducer does.
 func (w *crowd) measured(do func()) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	began := threadTime(w.t)
-	do()
-	cost := threadTime(w.t) - began
+	cost := testkit.ThreadTime(w.t, do)
 	w.longest, w.sum = max(w.longest, cost), w.sum+cost
-}
-
-func threadTime(t testkit.T) time.Duration {
-	var ts unix.Timespec
-	testkit.Must(t, unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &ts))
-	return time.Duration(ts.Nano())
 }
 
 func (w *crowd) ViewState(_ context.Context, read func(*server.State)) error {

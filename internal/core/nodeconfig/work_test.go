@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/steadyfleet/steady/internal/core/nodeconfig"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 // TestWorkGrowsWithSize: what a node can send or name as a rule is read in a time that grows with its size, not with its square.
@@ -30,9 +31,7 @@ func TestWorkGrowsWithSize(t *testing.T) {
 		took := func(n int) time.Duration {
 			best := time.Hour
 			for range 5 {
-				begun := time.Now()
-				do(n)
-				best = min(best, time.Since(begun))
+				best = min(best, testkit.ThreadTime(t, func() { do(n) }))
 			}
 			return best
 		}
